@@ -295,3 +295,34 @@ def test_a_line_that_is_never_run_is_not_shown(tmp_path):
     text = NEVER_CUT.replace("split(C, dim=2)", cut).replace("v, is_causal=True)", "v, is_causal=True, scale=C**-0.5)")
     (found,) = (one for one in check_text(text, tmp_path)["CausalSelfAttention"].mistakes if one.id == "A1")
     assert "scaled_dot_product_attention" in found.code[2]
+
+
+JOINED_AND_PROJECTED = """
+class Head(nn.Module):
+    def __init__(self, d_model, size, longest):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(d_model, size) for _ in range(3))
+        self.register_buffer("lower", torch.tril(torch.ones(longest, longest)))
+
+    def forward(self, x):
+        scores = self.query(x) @ self.key(x).transpose(-2, -1) / math.sqrt(self.query.out_features)
+        scores = scores.masked_fill(self.lower[: x.shape[1], : x.shape[1]] == 0, float("-inf"))
+        return F.softmax(scores, dim=-1) @ self.value(x)
+
+
+class MultiHeadAttentionProjection(nn.Module):
+    def __init__(self, d_model, num_heads, longest):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.heads = nn.ModuleList(Head(d_model, d_model // num_heads, longest) for _ in range(num_heads))
+        self.proj = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return self.proj(torch.cat([head(x) for head in self.heads], dim=-1))
+"""
+
+
+def test_heads_that_are_joined_and_projected_are_no_projection(tmp_path):
+    """Whatever their name ends in: its heads hide the future, and so does the whole."""
+    result = check_text(JOINED_AND_PROJECTED, tmp_path)["MultiHeadAttentionProjection"]
+    assert result.verdict in FINE and result.kind == "CausalSelfAttention"

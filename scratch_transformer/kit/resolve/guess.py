@@ -263,6 +263,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name == "Embedding" and not _may_embed_plainly(thing):
         return 0.0
+    if kind.name == "Projection" and structure.joins_heads(thing):
+        return 0.0  # class MultiHeadAttentionProjection
     if kind.name.startswith("Loss") and any(CRITERION.match(plain(p.name)) for p in required_of(thing)):
         return 0.0  # it is given the loss
     if inspect.isfunction(thing) and {"next_logits", "steps"} & {*kind.inputs} and _is_command(thing):
