@@ -326,3 +326,36 @@ def test_heads_that_are_joined_and_projected_are_no_projection(tmp_path):
     """Whatever their name ends in: its heads hide the future, and so does the whole."""
     result = check_text(JOINED_AND_PROJECTED, tmp_path)["MultiHeadAttentionProjection"]
     assert result.verdict in FINE and result.kind == "CausalSelfAttention"
+
+
+OF_ARRAYS = """
+class Head:
+    def __init__(self, size):
+        self.W_q, self.W_k, self.W_v = (np.random.normal(0, 0.3, (size, size)) for _ in range(3))
+
+    def forward(self, x, mask=None):
+        q, k, v = np.dot(x, self.W_q), np.dot(x, self.W_k), np.dot(x, self.W_v)
+        scores = q @ k.T / np.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = np.where(mask == 0, -np.inf, scores)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return weights / weights.sum(-1, keepdims=True) @ v
+
+
+class MultiHeadAttention:
+    def __init__(self, d_model, num_heads):
+        assert d_model % num_heads == 0
+        self.num_heads, self.size = num_heads, d_model // num_heads
+        self.heads = [Head(self.size) for _ in range(num_heads)]
+        self.W_o = np.random.normal(0, 0.3, (d_model, d_model))
+
+    def forward(self, x, mask=None):
+        parts = x.reshape(len(x), self.num_heads, self.size)
+        outputs = [head.forward(parts[:, i], mask) for i, head in enumerate(self.heads)]
+        return np.concatenate(outputs, axis=-1) @ self.W_o
+"""
+
+
+def test_matrices_of_ones_own_may_be_kept_either_way_round(tmp_path):
+    found = check_text("import numpy as np\n" + OF_ARRAYS, tmp_path)["MultiHeadAttention"]
+    assert (found.verdict, found.ids) == ("mistake", ["A28"]), found

@@ -3,6 +3,7 @@
 import pytest
 
 from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.installing import how_to_install
 from scratch_transformer.kit.discover.target import find
 
 SOURCE = """
@@ -110,3 +111,33 @@ def test_what_an_installed_package_lacks_is_told(tmp_path):
     path.write_text("import torch\nfrom torch.moved import Other\n" + SOURCE, encoding="utf-8")
     report = process.check(find(str(path)), "norm.py")
     assert "there is no moved in the torch that is installed (norm.py:2)" in report.problems[0]
+
+
+@pytest.mark.parametrize("name, is_own", [
+    ("model", True), ("utils", True), ("models_v2", True), ("my_layers", True),
+    ("transformers", False), ("librosa", False), ("sklearn.metrics", False), ("datasets", False),
+])  # fmt: skip
+def test_what_is_called_like_a_learners_file_is_not_to_be_installed(name, is_own):
+    assert ("a file of your own" in how_to_install(name), "pip install" in how_to_install(name)) == (is_own, not is_own)
+
+
+ENDS = """
+from torch import nn
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        exit(1)
+        return self.down(self.up(x).relu())
+"""
+
+
+def test_a_forward_that_ends_the_program_is_the_learners(tmp_path):
+    path = tmp_path / "ends.py"
+    path.write_text(ENDS, encoding="utf-8")
+    (network,) = process.check(find(str(path)), "ends.py").results
+    assert "its forward stops with EndsTheProgram: exit() (ends.py:11: exit(1))" in network.problem, network

@@ -174,3 +174,16 @@ def test_a_config_by_default_is_one_of_our_sizes(given, changes, scale, verdict,
     for old, new in changes:
         text = text.replace(old, new)
     assert check_text(text, tmp_path)["Transformer"].verdict == verdict
+
+
+def test_a_scale_that_starts_at_zero_is_no_shift(tmp_path):
+    text = """
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.zeros(d_model)), eps
+
+    def forward(self, x):
+        return self.weight * x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+"""
+    assert check_text(text, tmp_path)["RMSNorm"].ids == ["LN13"]

@@ -230,6 +230,11 @@ class Candidate:
         return False
 
     @property
+    def has_bare_matrices(self) -> bool:
+        """Whether matrices are parameters of its own, and not nn.Linear's, which keeps them as (out, in)."""
+        return False
+
+    @property
     def has_bare_norms(self) -> bool:
         """Whether it may normalize where it has no weights for that, by F.rms_norm."""
         return False

@@ -519,3 +519,11 @@ def test_another_power_of_the_deviation_is_where_that_divides(learner):
 
 def test_a_product_of_two_masks_hides_nothing_what_fills_the_scores_does(learner):
     assert place("A4", "", learner("barely_hidden").Attention).line == 7
+
+
+def drops_by_a_function(x, p):
+    return nn.functional.dropout(x, p)
+
+
+def test_a_function_has_no_self_to_ask_whether_it_trains():
+    assert place("B12", "", drops_by_a_function).put == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -15,9 +16,19 @@ PACKAGES = {
 """Modules that pip knows by another name."""
 
 
+OWN = re.compile(
+    r"(?!(transformers|tokenizers|datasets)$)(my|src|common|core|lib|model|models|data|dataset|dataloader|util|helper|config"
+    r"|param|hyperparameter|token|tokenizer|vocab|train|trainer|test|layer|module|block|attention|transformer|encoder"
+    r"|decoder|embedding|position|norm|loss|optimizer|mask|beam|inference|preprocess|preprocessing)s?(\d+|_\w+)?"
+)
+"""What learners call files of their own. There are packages of such names, by strangers."""
+
+
 def how_to_install(module: str) -> str:
-    """The command that brings a module, sklearn.metrics too."""
+    """The command that brings a module, sklearn.metrics too; of what is called like a learner's own file, none."""
     package = module.partition(".")[0]
+    if OWN.fullmatch(package):
+        return "perhaps a file of your own, which is neither beside this one nor in a folder above"
     return f"pip install {PACKAGES.get(package, package)}"
 
 

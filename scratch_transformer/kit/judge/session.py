@@ -36,9 +36,10 @@ class Result:
 
 def is_no_proof(candidate: Candidate, recipe: Recipe) -> bool:
     """Whether a recipe is no proof: what attends to one token, as it is called, gives the value of that token; nobody
-    says which of x and y is the source.
+    says which of x and y is the source; and a matrix of one's own may be kept the other way round.
     """
     is_guessed = recipe.roles != "right" and not candidate.says_sides
+    is_guessed |= not recipe.transposed and candidate.has_bare_matrices
     return is_guessed or (recipe.summed == "own value" and candidate.is_called_alone)
 
 

@@ -119,6 +119,8 @@ def place(
         found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
         if found is not None:
             at, put = _before_its_statement(1 + found[0], found[1], room)
+            if id == "B12" and not any("self" in line for line in room.lines):
+                put = []  # a function is told by its caller whether it trains
             return _of_its_kind(id, room.name, room.file, room.start + at, put)
     heads: dict[str, Callable[[Any], Place | None]] = {"LN8": _made_without, "B33": _going_back}
     heads["B29"] = functools.partial(_taken_by, parameter=form)

@@ -18,7 +18,7 @@ from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in,
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented
 from scratch_transformer.kit.resolve.call.masks import Form
-from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import CannotCall, EndsTheProgram, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
 from scratch_transformer.kit.resolve.names.inputs import CAUSAL_FLAGS, MASKED, says_sides
 from scratch_transformer.kit.resolve.names.words import plain
@@ -84,6 +84,12 @@ class Resolved(Candidate):
     def parameters(self) -> Parameters | None:
         """Read when they are needed: most ways to call something stop before that."""
         return Parameters(self.made) if isinstance(self.made, nn.Module) else None
+
+    @functools.cached_property
+    def has_bare_matrices(self) -> bool:
+        parts = self.module.modules() if self.module is not None else ()
+        own = [own for part in parts if not isinstance(part, nn.Linear) for own in part.parameters(recurse=False)]
+        return any(values.dim() == 2 and values.shape[0] == values.shape[1] for values in own)
 
     @functools.cached_property
     def has_bare_norms(self) -> bool:  # looked for, as the parameters are, in what runs
@@ -163,6 +169,8 @@ class Resolved(Candidate):
                 if self.last_of:
                     return beginnings.with_every_beginning(self._answer, inputs, self.last_of)
                 return self._answer(inputs)
+            except SystemExit as error:
+                raise EndsTheProgram("exit()").with_traceback(error.__traceback__) from None
             finally:
                 self.used_old_masks |= bool(found)
 

@@ -30,6 +30,10 @@ class CannotCall(Exception):
     """No way is known to call this with the inputs of its kind; the message says why."""
 
 
+class EndsTheProgram(RuntimeError):
+    """What a learner's code calls exit() for, or leaves in it."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """How to call. arguments: parameter -> canonical input, or a constant in `constants`.

@@ -154,6 +154,10 @@ def _plain(
     return layout
 
 
+SCALES = re.compile(r"weight|gamma|scale|gain|^g$")
+"""Names of a norm's scale, whatever it starts with."""
+
+
 def _scale_and_shift(
     theirs: Unit, weights: dict[str, Tensor], parameters: Parameters
 ) -> tuple[Tensor | None, Tensor | None]:
@@ -168,7 +172,8 @@ def _scale_and_shift(
         if re.search(r"bias|beta|shift|offset|^mean|^b(_?\d)?$|b_2", plain(name)) or name in ("b", "b_2")
     ]
     if not shifts:
-        shifts = [name for name in names if not parameters.initial[theirs.full(name)].any()]
+        untold = [name for name in names if not SCALES.search(plain(name))]
+        shifts = [name for name in untold if not parameters.initial[theirs.full(name)].any()]
     if not shifts and len(names) == 2:
         shifts = names[1:]
     scales = [name for name in names if name not in shifts]

@@ -170,7 +170,7 @@ def _single(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
         turned = [W.T, W] if raw and W.dim() == 2 else [W]
         options = [found for option in turned for found in _square(option, role, sizes)]
     elif len(matrices) == sizes.heads(role):
-        options = _heads(matrices, role, sizes)
+        options = _heads(matrices, role, sizes, raw)
     else:
         return []
     layouts: list[Layout] = [{f"w_{role}.weight": option} for option in options if option.shape == shape]
@@ -217,7 +217,7 @@ def _block_diagonal(blocks: Sequence[Tensor]) -> Tensor:
     return full
 
 
-def _heads(matrices: list[Tensor], role: str, sizes: Sizes) -> list[Tensor]:
+def _heads(matrices: list[Tensor], role: str, sizes: Sizes, raw: bool) -> list[Tensor]:
     """One matrix a head, (d, E) or, for the output, (E, d); bare ones may be turned."""
     d = sizes.d
     if any(W.dim() != 2 or d not in W.shape for W in matrices) or len({tuple(sorted(W.shape)) for W in matrices}) > 1:
@@ -225,7 +225,7 @@ def _heads(matrices: list[Tensor], role: str, sizes: Sizes) -> list[Tensor]:
     if role == "o":
         return [torch.cat([W if W.shape[1] == d else W.T for W in matrices], 1)]
     if d != sizes.E and tuple(matrices[0].shape) == (d, d):  # no head is as wide as d_model
-        return [_block_diagonal(matrices)]
+        return [_block_diagonal(some) for some in ([W.T for W in matrices], matrices)[not raw :]]
     return [torch.cat([W if W.shape[0] == d else W.T for W in matrices])]
 
 
