@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from torch.nn import functional
 
 from scratch_transformer.kit.report.lines import place
 
@@ -522,7 +523,7 @@ def test_a_product_of_two_masks_hides_nothing_what_fills_the_scores_does(learner
 
 
 def drops_by_a_function(x, p):
-    return nn.functional.dropout(x, p)
+    return functional.dropout(x, p)
 
 
 def test_a_function_has_no_self_to_ask_whether_it_trains():
