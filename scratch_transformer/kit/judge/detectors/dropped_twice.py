@@ -13,6 +13,7 @@ from scratch_transformer.kit.judge.detectors.dropout import with_dropout
 from scratch_transformer.kit.judge.frames import DONE_AT, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.training import in_training
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -55,16 +56,8 @@ def dropped_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding
     if session.candidate.module is None or session.candidate.replaced:
         return
     candidate = with_dropout(session) or session.candidate
-    if candidate.module is None:
-        return
-    candidate.module.train()
-    candidate.drops = True
-    try:
-        with _Dropouts() as seen:
-            call(candidate, session.ran[0].probe.inputs)
-    finally:
-        candidate.drops = False
-        candidate.module.eval()
+    with in_training(candidate), _Dropouts() as seen:
+        call(candidate, session.ran[0].probe.inputs)
     if seen.lines is not None:
         first, second = seen.lines
         said = f"In training, what «{first}» has dropped is dropped again" if first != second else "It drops twice"

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from scratch_transformer.kit.judge.frames import DONE_AT, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.training import in_training
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -59,17 +60,8 @@ def _are_in(dropped: Tensor, scores: Tensor) -> bool:
 
 def dropped_scores(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A40: numbers in evaluation do not show it, nor does what a whole gives in training."""
-    candidate = session.candidate
-    if candidate.module is not None:
-        candidate.module.train()
-    candidate.drops = True
-    try:
-        with _Scores() as seen:
-            call(candidate, session.ran[0].probe.inputs)
-    finally:
-        candidate.drops = False
-        if candidate.module is not None:
-            candidate.module.eval()
+    with in_training(session.candidate), _Scores() as seen:
+        call(session.candidate, session.ran[0].probe.inputs)
     if seen.line:
         said = f"In training the softmax gets the zeros that dropout makes of scores. {DONE_AT}{seen.line}"
         yield Finding(MISTAKES["A40"], said)
