@@ -22,6 +22,7 @@ from scratch_transformer.kit.judge import uncomputed
 from scratch_transformer.kit.judge.detectors import inventory
 from scratch_transformer.kit.judge.frames import is_learners, said_of
 from scratch_transformer.kit.judge.stops import no_forward, no_return
+from scratch_transformer.kit.judge.stops.attributes import read_in_vain
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
 from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.report import idle, lines, stubs
@@ -30,7 +31,7 @@ from scratch_transformer.kit.report.fixes import settled_by
 from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.call.plan import CannotCall
-from scratch_transformer.kit.resolve.functions.toy import is_asked_in_vain
+from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -220,10 +221,12 @@ class Results:
                 piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
                 result.verdict = piece if outcome.unknown else foreign.not_loaded(lacking)
                 return result
-        if is_asked_in_vain(error) and not isinstance(error, NameError):
+        in_vain = is_asked_in_vain(error) and not isinstance(error, NameError)
+        finding, error = self.why_broken(value, outcome)
+        is_told = finding is not None and read_in_vain(error)[0] == ToyModel.__name__  # no model of its file has it
+        if in_vain and not is_told:
             result.verdict = foreign.OF_ITS_MODEL
             return result
-        finding, error = self.why_broken(value, outcome)
         is_own = finding is not None and (_stops_in(error, value) or _of_its_forward(value) is not None)
         inherited = None if is_own else self._broken_part(error, value, outcome)
         if inherited is not None:

@@ -230,7 +230,7 @@ def tried(monkeypatch):
         ids, seen = KINDS["LayerNorm"].ids, []
         kind = SimpleNamespace(name="LayerNorm", mistakes=mistakes, designs={"": {}}, ids=ids, inputs=("x",))
         candidate = SimpleNamespace(
-            **{"explained": None, "shown": {}, "missing": (), "is_tried": False, "module": None, **known}
+            **{"explained": None, "shown": {}, "missing": (), "is_tried": False, "module": None, "limits": [], **known}
         )
         session = SimpleNamespace(kind=kind, candidate=candidate, variants=SimpleNamespace(kind=kind), ran=[], asked=())
         monkeypatch.setattr(search, "is_evident", lambda variants, entries, missing: False)
@@ -442,7 +442,7 @@ def test_what_a_right_design_decides_is_no_mistake():
 
 def test_what_explained_it_while_it_was_resolved_is_told_by_its_mistakes():
     explained = RIGHT.with_({"norm_order": "pre", "memory_mask": "none", "eps": 1e-6})
-    session = SimpleNamespace(candidate=SimpleNamespace(explained=explained, shown={"norm_order": "pre"}))
+    session = SimpleNamespace(candidate=SimpleNamespace(explained=explained, shown={"norm_order": "pre"}, limits=[]))
     changes = search.changes_of(KINDS["DecoderLayer"])
     assert {change.id for change in search._explained(session, changes)} == {"A22", "LN3"}
     session.candidate.explained = None
