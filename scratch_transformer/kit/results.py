@@ -223,7 +223,9 @@ class Results:
                 return result
         in_vain = is_asked_in_vain(error) and not isinstance(error, NameError)
         finding, error = self.why_broken(value, outcome)
-        is_told = finding is not None and read_in_vain(error)[0] == ToyModel.__name__  # no model of its file has it
+        is_told = (
+            finding is not None and error is not None and read_in_vain(error)[0] == ToyModel.__name__
+        )  # no model of its file has it
         if in_vain and not is_told:
             result.verdict = foreign.OF_ITS_MODEL
             return result
