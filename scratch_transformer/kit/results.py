@@ -223,10 +223,8 @@ class Results:
                 return result
         in_vain = is_asked_in_vain(error) and not isinstance(error, NameError)
         finding, error = self.why_broken(value, outcome)
-        is_told = (
-            finding is not None and error is not None and read_in_vain(error)[0] == ToyModel.__name__
-        )  # no model of its file has it
-        if in_vain and not is_told:
+        asked = read_in_vain(error)[0] if finding is not None and error is not None else ""
+        if in_vain and asked != ToyModel.__name__:  # else what it asks for is nowhere in its file
             result.verdict = foreign.OF_ITS_MODEL
             return result
         is_own = finding is not None and (_stops_in(error, value) or _of_its_forward(value) is not None)
