@@ -30,7 +30,7 @@ from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.report.fixes import settled_by
 from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.call.plan import CannotCall
+from scratch_transformer.kit.resolve.call.plan import FROM_ONE, CannotCall
 from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
@@ -73,6 +73,8 @@ class Results:
         silent = [part for part in every if not any(part is other for other in within)]
         if _hands_no_mask_on(value, diagnosis):
             within, silent = tuple(map(_but_for_given_masks, within)), [*map(_but_for_given_masks, silent)]
+        looks_up = outcome.candidate is not None and outcome.candidate.plan.order == FROM_ONE
+        diagnosis = _as_it_is_asked(diagnosis) if looks_up else diagnosis
         diagnosis = _with_those_elsewhere(_as_ignored(diagnosis, within), silent, within, source)
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
@@ -86,6 +88,8 @@ class Results:
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
+        if looks_up:  # they are those of the rows from 0 on
+            result.error = result.ordinary = None
         twice = filter(None, map(_adds_itself, every if is_unknown else ()))
         result.notes = list(dict.fromkeys([*diagnosis.notes, *twice]))
         if diagnosis.verdict == "crashed" and not diagnosis.findings and diagnosis.notes:
@@ -314,6 +318,13 @@ def _hands_no_mask_on(value: Any, diagnosis: Diagnosis) -> bool:
 def _but_for_given_masks(part: Diagnosis) -> Diagnosis:
     """What was found out about a part, as far as it is true of a whole that gives it no mask."""
     return replace(part, findings=tuple(f for f in part.findings if f.mistake.id not in GIVEN_MASKS))
+
+
+def _as_it_is_asked(diagnosis: Diagnosis) -> Diagnosis:
+    """Of a table that is asked for the rows 1, 2, 3, …, 0 being that of padding: it does not count (P9)."""
+    findings = tuple(f for f in diagnosis.findings if f.mistake.id != "P9")
+    is_right = diagnosis.verdict == "harmless deviation" and all(f.severity == "note" for f in findings)
+    return replace(diagnosis, findings=findings, verdict="matches the builtin" if is_right else diagnosis.verdict)
 
 
 def _as_ignored(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> Diagnosis:
