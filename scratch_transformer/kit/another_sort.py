@@ -12,7 +12,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of
 from scratch_transformer.kit.judge.running import running
-from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
 from scratch_transformer.kit.resolve.call import together
@@ -23,7 +23,7 @@ from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.weights.layout import walk
 
-MADE, NETWORKS = ("q", "k", "v"), ("FeedForward", "SwiGLU")
+MADE = ("q", "k", "v")
 SAID = other_designs.SAID
 GATE = re.compile(r"(glu|gated_?linear_?units?)(_?(fast|fused|v))?\d*$", re.IGNORECASE)
 

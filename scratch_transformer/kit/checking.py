@@ -30,8 +30,7 @@ from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, 
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.resolve.names.inputs import CAUSAL_FLAGS
-from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.names.inputs import causal_flags
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 from scratch_transformer.kit.results import Results, named
@@ -356,7 +355,7 @@ class Checking:
 
         A function that attends is not built: what would be made of its queries and keys are weights.
         """
-        names = [p.name for p in construct.parameters_of(value) if p.default is False and plain(p.name) in CAUSAL_FLAGS]
+        names = causal_flags(construct.parameters_of(value))
         if not names or not diagnosis.kind.endswith("Attention") or diagnosis.kind == "ScaledDotProductAttention":
             return diagnosis
         self.library.given = {**self.library.given, names[0]: True}

@@ -478,6 +478,8 @@ class Finding:
         return self.mistake.severities.get(self.form, self.mistake.severity)
 
 
+NETWORKS = ("FeedForward", "SwiGLU")
+"""The kinds of feed-forward networks."""
 NO_MASK = "It takes no mask, so masks were not checked."
 """A limit."""
 

@@ -1,9 +1,10 @@
-"""A candidate in training mode, in which its dropouts drop."""
+"""A candidate in training mode, in which its dropouts drop, and what they are told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from scratch_transformer.kit.kind import Candidate
 
@@ -20,3 +21,8 @@ def in_training(candidate: Candidate) -> Iterator[None]:
         candidate.drops = False
         if candidate.module is not None:
             candidate.module.eval()
+
+
+def told(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The arguments of a call of torch.nn.functional.dropout, by name."""
+    return {**dict(zip(("input", "p", "training", "inplace"), args, strict=False)), **(kwargs or {})}

@@ -20,7 +20,7 @@ from scratch_transformer.kit.resolve.call import batching, beginnings, beside, c
 from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, EndsTheProgram, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
-from scratch_transformer.kit.resolve.names.inputs import CAUSAL_FLAGS, MASKED, says_sides
+from scratch_transformer.kit.resolve.names.inputs import MASKED, causal_flags, says_sides
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
 from scratch_transformer.kit.resolve.weights.twice import PROJECTED
@@ -202,7 +202,7 @@ class Resolved(Candidate):
             return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
 
     def told_causal(self, **inputs: Any) -> Tensor | None:
-        own = [p.name for p in parameters_of(self.function) if p.default is False and plain(p.name) in CAUSAL_FLAGS]
+        own = causal_flags(parameters_of(self.function))
         told, flag = self.plan, next((name for name in own if name not in self.plan.arguments), None)
         if flag is None:
             return None

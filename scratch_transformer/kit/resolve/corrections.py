@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in
-from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.fitness import fitness, names_within, takes, takes_mask
@@ -28,7 +28,6 @@ ATTENTIONS = (
 )
 BLOCKS = ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock")
 LAYERS = ("EncoderLayer", "DecoderOnlyLayer")
-NETWORKS = ("FeedForward", "SwiGLU")
 NORMS = ("LayerNorm", "RMSNorm")
 STACKS = ("TokenDecoder", "Decoder", "TokenEncoder", "Encoder")
 SUMS = ("ResidualConnection",)

@@ -20,6 +20,7 @@ from scratch_transformer.kit.arrays.libraries import has_own_tensors
 from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, tree_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.judge.stops import no_forward
+from scratch_transformer.kit.kind import NETWORKS
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -127,9 +128,6 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     attends = any(is_sum or name.lower() != "softmax" for name in found)
     attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
     return "" if is_open or is_strange or attends else "it attends to nothing"
-
-
-NETWORKS = ("FeedForward", "SwiGLU")
 
 
 def embeds_words(thing: Any, kind: str) -> str:

@@ -18,7 +18,7 @@ from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.stops.crashes import explain_crash, fix_of
 from scratch_transformer.kit.judge.variants import call, copies
-from scratch_transformer.kit.kind import Finding, Inputs, Probe
+from scratch_transformer.kit.kind import NETWORKS, Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.recipe import RIGHT
@@ -89,7 +89,7 @@ def norm_of_the_batch(session: Session, best: Hypothesis | None) -> Iterator[Fin
     """LN7 within a network, which after eval() computes as if there were no such norm."""
     parts = session.candidate.module.modules() if session.candidate.module is not None else ()
     found = next((part for part in parts if isinstance(part, BATCH_NORMS)), None)
-    if found is not None and session.kind.name in ("FeedForward", "SwiGLU"):
+    if found is not None and session.kind.name in NETWORKS:
         said = f"In training, its nn.{type(found).__name__} takes mean and variance over the tokens of the whole batch."
         yield Finding(MISTAKES["LN7"], said, "over the batch")
 

@@ -16,8 +16,9 @@ from scratch_transformer.kit.judge.detectors.scores import dropped_scores
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
+from scratch_transformer.kit.judge.training import told
 from scratch_transformer.kit.judge.variants import call
-from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
+from scratch_transformer.kit.kind import NETWORKS, Candidate, Finding, Probe, State
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
 from scratch_transformer.kit.mistakes.paths import ON_RESIDUAL
@@ -154,9 +155,6 @@ SUBLAYERS = {
 """In words, by what names of weights begin with."""
 
 
-NETWORKS = ("FeedForward", "SwiGLU")
-
-
 def _lent(module: nn.Module | None) -> set[str]:
     """The sublayers in whose place the reference's are, which drop nothing: a lent norm is none of them."""
     found: set[str] = set()
@@ -228,8 +226,7 @@ class _Half(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.nn.functional.dropout:
-            given = dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | (kwargs or {})
-            return func(**{**given, "p": 0.5})
+            return func(**{**told(args, kwargs), "p": 0.5})
         return func(*args, **(kwargs or {}))
 
 

@@ -13,7 +13,7 @@ from scratch_transformer.kit.judge.detectors.dropout import with_dropout
 from scratch_transformer.kit.judge.frames import DONE_AT, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
-from scratch_transformer.kit.judge.training import in_training
+from scratch_transformer.kit.judge.training import in_training, told
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -39,7 +39,7 @@ class _Dropouts(TorchFunctionMode):
         output = func(*args, **(kwargs or {}))
         if not isinstance(output, Tensor):
             return output
-        named = dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | (kwargs or {})
+        named = told(args, kwargs)
         before = self.dropped.get(id(named.get("input")))
         if func is dropout:
             if named.get("p", 0.5) > 0 and named.get("training", True):

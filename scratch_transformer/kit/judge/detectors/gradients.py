@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import linecache
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -12,6 +10,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.arrays.module import roots_of
+from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.running import running
@@ -64,7 +63,7 @@ def _stopped_at(session: Session, best: Hypothesis, probe: Probe) -> Iterator[Fi
         decorator = DECORATOR.search(session.candidate.text)
         if decorator is None:
             return  # NumPy's, or a model that is only there to write text
-        form = "" if is_function or TRAINS.search(_file_of(module)) else OF_WRITERS
+        form = "" if is_function or TRAINS.search(text_of(session.candidate)) else OF_WRITERS
         said = f"Its output has no gradient at all. {DONE_AT}{next(filter(None, decorator.groups()))}"
         yield Finding(MISTAKES["B27"], said, form)
         return
@@ -85,12 +84,6 @@ def _stopped_at(session: Session, best: Hypothesis, probe: Probe) -> Iterator[Fi
             said = f"The output's gradient with respect to {name} is off by {share(off)}, though the output is right."
             yield Finding(MISTAKES["B27"], said)
             return
-
-
-def _file_of(module: Any) -> str:
-    """The text of the file that has its class; "" if that cannot be seen."""
-    file = getattr(sys.modules.get(type(module).__module__), "__file__", None)
-    return "".join(linecache.getlines(str(file))) if file else ""
 
 
 def _by_tensor(inputs: dict[str, Any], names: Iterable[str]) -> list[list[str]]:

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from scratch_transformer.kit.judge.frames import DONE_AT, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
-from scratch_transformer.kit.judge.training import in_training
+from scratch_transformer.kit.judge.training import in_training, told
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -36,7 +36,7 @@ class _Scores(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
         if func is torch.nn.functional.dropout:
-            named = dict(zip(("input", "p", "training", "inplace"), args, strict=False)) | given
+            named = told(args, kwargs)
             output: Tensor = func(**{**named, "p": 0.5, "training": True})
             self.dropped[output.shape] = (output == 0) | output.isnan(), line_now()
             return output

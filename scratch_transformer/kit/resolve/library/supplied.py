@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of
-from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -213,7 +213,7 @@ def is_whole_sublayer(part: Any, kind: str) -> bool:
 
     With that in its place, the layer would lack what the part has.
     """
-    if not kind.endswith("Attention") and kind not in ("FeedForward", "SwiGLU"):
+    if not kind.endswith("Attention") and kind not in NETWORKS:
         return False
     nodes = _forward_of(part) if isinstance(part, type) else []
     given = {node.arg for node in nodes if isinstance(node, ast.arg) and not is_mask(node.arg)} - {"self"}

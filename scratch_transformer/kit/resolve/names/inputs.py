@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable
 
@@ -107,6 +108,13 @@ SEGMENT = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|
 """Which of two sentences a token is of, as BERT is told."""
 CAUSAL_FLAGS = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor or a forward, False by default, with which the future is hidden."""
+
+
+def causal_flags(parameters: Iterable[inspect.Parameter]) -> list[str]:
+    """The names of those among the parameters."""
+    return [p.name for p in parameters if p.default is False and plain(p.name) in CAUSAL_FLAGS]
+
+
 KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$")
 
 

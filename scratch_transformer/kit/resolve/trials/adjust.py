@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, reads, source_of
 from scratch_transformer.kit.judge.running import watched
-from scratch_transformer.kit.kind import NO_MASK, Inputs, Kind, Probe
+from scratch_transformer.kit.kind import NETWORKS, NO_MASK, Inputs, Kind, Probe
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, forwards
 from scratch_transformer.kit.resolve.call.plan import (
@@ -303,7 +303,6 @@ def _add(output: Tensor, inputs: Inputs) -> Tensor:
 
 # ---- Notes ----
 
-NETWORKS = ("FeedForward", "SwiGLU")
 NOTED = {
     FROM_ONE: "It takes no vectors: it was given the numbers of the positions from 1 on, 1, 2, 3, ….",
     LENGTH: "It takes no vectors: it was given the number of positions.",
