@@ -23,7 +23,7 @@ from scratch_transformer.kit.resolve.build.config import Config
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
-from scratch_transformer.kit.resolve.functions.methods import helpers_of
+from scratch_transformer.kit.resolve.functions.methods import MORE, helpers_of
 from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS, first_or_last
@@ -135,7 +135,7 @@ class Decoder:
             text = " ".join(map(str, first.tolist()))
             forms = {"row": first[None], "ids": first, "list": first.tolist(), "text": text, "source": TEXT}
             given[self.prompt] = forms[self.reading.prompt]
-        if re.search(r"new|step|ntoken|numtoken|gen|words", plain(self.limit)):
+        if MORE.search(plain(self.limit)):
             given[self.limit] -= 1  # the first id is there already
         given = {**given, **self.told}
         values = ends_in(self.function)

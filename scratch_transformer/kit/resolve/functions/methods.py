@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.optimizing import SAID
-from scratch_transformer.kit.definitions import names_in, source_of
+from scratch_transformer.kit.definitions import names_in, source_of, tree_of
+from scratch_transformer.kit.resolve.functions import writing
 from scratch_transformer.kit.resolve.functions.toy import Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, first_or_last
@@ -34,10 +35,16 @@ def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
     """Those methods of a class of modules, by name."""
     members = vars(thing).items() if isinstance(thing, type) and issubclass(thing, nn.Module) else ()
     for name, one in members:
-        if inspect.isfunction(one) and WRITES.search(plain(name)) and CALLS.search(source_of(one)):
+        if inspect.isfunction(one) and _may_write(name, one):
             function = _of_the_model(inspect.unwrap(one), thing)
             if function is not None:
                 yield name, function
+
+
+def _may_write(name: str, method: Any) -> bool:
+    tree = tree_of(method)
+    is_named = bool(WRITES.search(plain(name)) and CALLS.search(source_of(method)))
+    return is_named or (tree is not None and writing.writes(tree, "self"))  # complete(self, ids, n)
 
 
 def helpers_of(function: Any) -> dict[str, Any]:
@@ -62,7 +69,7 @@ def draw_of(writes: Any) -> Any:
     parameters = inspect.signature(writes).parameters if inspect.isfunction(writes) else {}
     named = {name: plain(name) for name in parameters}
     told = [name for name, word in named.items() if any(word in words for words in SAMPLING.values())]
-    limit = next((name for name, word in named.items() if NEW.search(word) and word in INPUTS["max_len"].split()), "")
+    limit = next((name for name, word in named.items() if MORE.search(word) and word in INPUTS["max_len"].split()), "")
     first, ids, *_ = [*parameters, "", ""]
     takes_both = named.get(first) in INPUTS["next_logits"].split() and named.get(ids) in INPUTS["ids"].split()
     is_known = {first, ids, limit, *told}.__contains__
@@ -92,7 +99,7 @@ def draw_of(writes: Any) -> Any:
     return draw
 
 
-NEW = re.compile(r"new|gen|words")
+MORE = re.compile(r"new|step|ntoken|numtoken|gen|words")
 """In what says how many words to write besides those that are there."""
 
 

@@ -1,0 +1,100 @@
+"""What writes text, whatever it is called: a loop that asks a model for the next word of what it has written so far."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from scratch_transformer.kit.definitions import parameters_of, tree_of
+from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.names.words import plain
+
+CHOICES = ("argmax", "argmin", "max", "topk", "argsort", "multinomial")
+"""What chooses the next word of its scores."""
+JOINS = ("cat", "concat", "concatenate", "hstack")
+ADDS = ("append", "extend")
+COUNTS = ("range", "trange")
+OF_MODULES = ("eval", "train", "to", "parameters", "zero_grad", "state_dict")
+"""What a model is asked for that is no word."""
+
+
+@functools.lru_cache(maxsize=1024)
+def is_greedy(function: Any) -> bool:
+    """Whether a function is given a model, or is its method, and writes text with it, without a beam."""
+    names = [p.name for p in parameters_of(function)]
+    is_method = getattr(function, "owner", None) is not None
+    models = ["self"] if is_method else [name for name in names if input_of(name, ("next_logits",))]
+    tree = tree_of(function) if inspect.isfunction(function) and models else None
+    is_beam = any("beam" in plain(name) for name in (getattr(function, "__name__", ""), *names))
+    return tree is not None and not is_beam and any(writes(tree, model) for model in models)
+
+
+def writes(tree: ast.AST, model: str) -> bool:
+    """Whether code has a loop in which the model is given what grows by the word that is chosen."""
+    loops = (node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While)) and _counts(node))
+    return any(_is_writing(loop, model) for loop in loops)
+
+
+def _counts(loop: ast.For | ast.While) -> bool:
+    """Whether it counts words, and does not go through somebody's batches."""
+    return isinstance(loop, ast.While) or any(name in COUNTS for name in _called(loop.iter))
+
+
+def _called(tree: ast.AST) -> Iterator[str]:
+    """The last words of what is called in it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def _is_writing(loop: ast.For | ast.While, model: str) -> bool:
+    nodes = [node for statement in loop.body for node in ast.walk(statement)]
+    called = {name for statement in loop.body for name in _called(statement)}
+    if "backward" in called or not called & {*CHOICES}:
+        return False
+    grown = {*_grown(nodes)}
+    return any(names & grown for names in _given(nodes, model))
+
+
+def _grown(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The names of what a word is put to: ids = cat([ids, word]), ids.append(word), ids += [word], ids[:, t] = word."""
+    for node in nodes:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                name = ast.unparse(target)
+                joined = any(one in JOINS for one in _called(node.value)) or isinstance(node.value, ast.BinOp)
+                if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
+                    yield target.value.id
+                elif joined and name in _names(node.value):
+                    yield name
+        elif isinstance(node, ast.AugAssign):
+            yield ast.unparse(node.target)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ADDS:
+            yield ast.unparse(node.func.value)
+
+
+def _given(nodes: list[ast.AST], model: str) -> Iterator[set[str]]:
+    """The names of what the model is given at each call, and of what that was made of in the loop."""
+    made = [(ast.unparse(target), node) for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
+    for node in nodes:
+        if isinstance(node, ast.Call) and _asks(node.func, model):
+            names = set[str]().union(*(_names(one) for one in (*node.args, *(word.value for word in node.keywords))))
+            for _ in made:
+                names |= {name for target, one in made if target in names for name in _names(one.value)}
+            yield names
+
+
+def _asks(called: ast.expr, model: str) -> bool:
+    """Whether it is the model, or a part or method of it, that is called: model(…), model.decoder.embed(…)."""
+    if isinstance(called, ast.Attribute) and called.attr in OF_MODULES:
+        return False
+    while isinstance(called, ast.Attribute):
+        called = called.value
+    return isinstance(called, ast.Name) and called.id == model
+
+
+def _names(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
