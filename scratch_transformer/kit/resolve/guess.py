@@ -35,7 +35,7 @@ from scratch_transformer.kit.resolve.fitness import (
     takes_mask,
     takes_two_sides,
 )
-from scratch_transformer.kit.resolve.functions import training, writing
+from scratch_transformer.kit.resolve.functions import padded, training, writing
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule
 from scratch_transformer.kit.resolve.functions.tokenizing import is_tokenizer
@@ -156,6 +156,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         found = [entry for entry in found if not entry[2].endswith("Mask")]
     if not found and _makes_a_triangle(thing):
         found = [(0.0, 0, "CausalMask")]
+    if "PaddingMask" in kinds and padded.is_of_lengths(thing):
+        found = [(0.0, 0, "PaddingMask")]  # length_to_mask(lengths, max_len=None)
     if "GreedyDecoding" in kinds and not (found and found[0][2] in WRITERS) and writing.is_greedy(thing):
         found = [(0.0, 0, "GreedyDecoding")]  # predict(model, src, max_len)
     best = [kind for _, _, kind in found[:MOST]]

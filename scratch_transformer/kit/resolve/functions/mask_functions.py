@@ -14,6 +14,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.functions import padded
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -39,6 +40,8 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
         for reading in found:
             vars(reading)["reads"] = function
         return found
+    if kind.name == "PaddingMask" and padded.is_of_lengths(function):
+        return [*padded.by_lengths(function, pad)]
     if kind.name == "PaddingMask" and required and is_mask(required[0]):
         return [_of_ids(function, required, pad, dtype) for dtype in (torch.long, torch.bool, torch.float64)]
     places = [name for name in required if OF_PLACES.search(plain(name))]
@@ -49,7 +52,8 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
         return [_beside_source(function, both, [name for name in required if name not in both], pad)]
     if kind.name == "PaddingMask" and len(both) == 2 and len(required) <= 3:
         return [_of_both(function, both, [name for name in required if name not in both], pad)]
-    return []
+    lists = [*padded.by_lists(function, required, pad)] if kind.name == "PaddingMask" else []
+    return [function, *lists] if lists else []
 
 
 def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Callable[..., Any]]:
