@@ -253,3 +253,48 @@ def train(model, loader, words, WIDTH):
         loss = criterion(logits.view(-1, words), tgt[:, 1:].reshape(-1))
         loss.backward()
 """
+
+
+LIGHTNING = """
+class LitGPT(pl.LightningModule):
+    def __init__(self, vocab_size, d_model, pad_id=0):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+        self.blocks = nn.TransformerEncoder(nn.TransformerEncoderLayer(d_model, 4, batch_first=True), 2)
+        self.criterion = nn.CrossEntropyLoss(ignore_index=pad_id)
+
+    def forward(self, ids):
+        mask = nn.Transformer.generate_square_subsequent_mask(ids.size(1))
+        return self.head(self.blocks(self.embed(ids), mask=mask))
+
+    def training_step(self, batch, batch_idx):
+        ids, tgt = batch
+        logits = self(ids)
+        loss = self.criterion(logits.view(-1, logits.size(-1)), tgt.view(-1))
+        self.log("loss", loss)
+        return loss
+
+    def validation_step(self, batch, batch_idx):
+        ids, tgt = batch
+        self.log("loss", F.cross_entropy(self.forward(ids).transpose(1, 2), tgt, ignore_index=0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", []),
+        ("tgt.view(-1)", "ids.view(-1)", [("T13", "training_step")]),
+        (
+            *("return self.head(self.blocks(self.embed(ids), mask=mask))",),
+            *("return F.softmax(self.head(self.blocks(self.embed(ids), mask=mask)), -1)",),
+            [("T2", "training_step"), ("T2", "validation_step")],
+        ),
+        ("logits = self(ids)", "logits = self(ids).softmax(-1)", [("T2", "training_step")]),
+        ("(ignore_index=pad_id)", "()", [("T4", "LitGPT")]),
+        ("logits = self(ids)", "ids, tgt = ids[:, :-1], ids[:, 1:]\n        logits = self(ids)", []),
+    ],
+)
+def test_a_module_of_lightning_calls_itself(old, new, found):
+    assert old in LIGHTNING
+    assert [(one.id, one.function) for one in read(LIGHTNING.replace(old, new) if old else LIGHTNING)] == found

@@ -39,8 +39,9 @@ class Script:
             yield (node := parent)
 
     def function_of(self, node: ast.AST) -> str:
-        """The innermost function around a node; "" for the file itself."""
-        return next((one.name for one in self._around(node) if isinstance(one, ast.FunctionDef)), "")
+        """The innermost function around a node, or the class whose constructor that is; "" for the file itself."""
+        around = [one.name for one in self._around(node) if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+        return next((name for name in around if name != "__init__"), "")
 
     def calls(self) -> Iterator[ast.Call]:
         """All calls, in the order of the text."""
@@ -102,7 +103,9 @@ class Script:
         return value
 
     def class_of(self, called: ast.expr, before: ast.expr) -> ast.ClassDef | None:
-        """The class of the model that is called, where a script of this folder defines it."""
+        """The class of the model that is called, where a script of this folder defines it; of self, that around it."""
+        if ast.unparse(called) in ("self", "self.forward"):
+            return next((one for one in self._around(before) if isinstance(one, ast.ClassDef)), None)
         made = self.source_of(called, before)
         name = ast.unparse(made.func).rpartition(".")[2] if isinstance(made, ast.Call) else ""
         return self.classes.get(name)

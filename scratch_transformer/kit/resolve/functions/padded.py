@@ -24,9 +24,9 @@ def is_of_lengths(function: Any) -> bool:
     """Whether a function of masks is given the lengths of sentences, and nothing else but how long a mask to make."""
     if not inspect.isfunction(function) or "mask" not in plain(function.__name__):
         return False
-    first, *others = [*parameters_of(function), None]
-    required = [p.name for p in others if p is not None and p.default is p.empty]
-    return first is not None and bool(LENGTHS.search(plain(first.name))) and all(map(_is_length, required))
+    given = parameters_of(function)
+    required = [p.name for p in given[1:] if p.default is p.empty]
+    return bool(given) and bool(LENGTHS.search(plain(given[0].name))) and all(map(_is_length, required))
 
 
 def _is_length(name: str) -> bool:
