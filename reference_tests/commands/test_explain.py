@@ -26,7 +26,7 @@ from scratch_transformer.kit.mistakes.construction import (
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
-from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_PLACES
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_PLACES, OF_RMS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
 OF_OTHER_FORMS = {
@@ -44,7 +44,7 @@ OF_OTHER_FORMS = {
     "B27": {OF_WRITERS},
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},
-    "LN3": {LARGE_EPS},
+    "LN3": {LARGE_EPS, OF_RMS},
     "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
     "P13": {NO_POSITIONS},

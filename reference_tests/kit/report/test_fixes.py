@@ -5,6 +5,7 @@ import pytest
 from reference_tests.kit.learners.mended import mended
 from reference_tests.kit.learners.mistaken.tables import MISTAKEN
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.report.fixes import REWRITES, fixed
 
 PROPOSED = [
@@ -13,6 +14,8 @@ PROPOSED = [
     ("LN2", "", "return g * (x - m) / (std + self.eps) + b", "return g * (x - m) / (std**2 + self.eps) ** 0.5 + b"),
     ("LN2", "", "return g*(x-m)/(std+self.eps)+b", "return g*(x-m)/(std**2 + self.eps) ** 0.5+b"),
     ("LN3", "1e-06", "def __init__(self, d, eps=1e-6):", "def __init__(self, d, eps=1e-5):"),
+    ("LN3", LARGE_EPS, "def __init__(self, d, eps: float = 0.1):", "def __init__(self, d, eps: float = 1e-5):"),
+    ("LN3", "1e-12", "def __init__(self, d, eps=0.00001):", None),
     ("A1", "not scaled", "s = q @ k.transpose(-2, -1)", "s = q @ k.transpose(-2, -1) / q.size(-1) ** 0.5"),
     ("A1", "not scaled", "y = w @ v", None),
     ("A1", "divided by √d_model", "s = torch.matmul(Q, K.transpose(-2, -1)) / math.sqrt(self.d_model)  # (B, h, T, S)",

@@ -20,6 +20,7 @@ from scratch_transformer.kit.judge import by_hand
 from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
 from scratch_transformer.kit.judge.detectors import detected, infinity
 from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
+from scratch_transformer.kit.judge.detectors.settings import form_of_eps
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
@@ -44,13 +45,10 @@ from scratch_transformer.kit.mistakes.attention import (
     WRITTEN_IN,
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MIXED_NORMS, UNUSED_NORMS
-from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ORDER = list(MISTAKES)
 """Of mistakes, in the catalogue: however they were found, they are named in this order."""
-MOST_EPS = 0.01
-"""Of a norm, beside which the variance of ordinary tokens is large."""
 T5 = re.compile(r"^[mM]?[tT]5")
 """In the name of a class: Raffel et al. 2020 do not scale scores."""
 DIAGONAL = ("A6", "hides the diagonal")
@@ -132,7 +130,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     findings = _sorted(findings)
     error, worst = session.worst(design)
     ordinary, usual = session.worst(design, ordinary=True)
-    if best is not None and best.changes and all(_is_note(session, change) for change in best.changes):
+    if best is not None and best.changes and all(_is_note(session, change, best) for change in best.changes):
         error, usual = min(error, match.error), None  # no builtin is set up in this way
     verdict = _verdict(best, findings, error, session)
     unsteady = _unsteady(session) or other_when_long(session, best.recipe) if best and verdict != "mistake" else ""
@@ -180,7 +178,7 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
     """The right recipe that a candidate is measured against: its own design, else the nearest one."""
     designs = session.kind.designs
     if best is not None:
-        notes = [change for change in best.changes if _is_note(session, change)]
+        notes = [change for change in best.changes if _is_note(session, change, best)]
         of_notes = {name: value for change in notes for name, value in change.entries}
         sides = {"parts": best.sides} if best.sides else {}
         return RIGHT.with_({**designs[best.design], **of_notes, **sides})  # another activation is another design
@@ -198,7 +196,7 @@ def _design(session: Session, best: Hypothesis | None) -> Recipe:
 def _named(session: Session, best: Hypothesis | None, match: Match, design: Recipe) -> Iterator[Finding]:
     together = sorted(best.changes, key=lambda change: ORDER.index(change.id)) if best else []
     named = [(change, _called(session, best, change, match.twins.get(change.id, ()))) for change in together]
-    ids = [finding.mistake.id for change, finding in named if not _is_note(session, change)]
+    ids = [finding.mistake.id for change, finding in named if not _is_note(session, change, best)]
     for change, finding in named:
         said = finding.evidence or evidence(session, change, design, ids, finding.mistake.id)
         yield replace(finding, evidence=said)
@@ -219,7 +217,8 @@ def _called(session: Session, best: Hypothesis | None, change: Change, twins: tu
     if change.id == "B1" and change.part:
         said = "Every sublayer is right; torch.nn has one order for all sublayers of a layer."
         return Finding(MISTAKES["B1"], said, MIXED_NORMS, entries, part=change.part)
-    return Finding(MISTAKES[change.id], "", _form(session, change), twins=twins, part=change.part)
+    form = _form(session, change, best)
+    return Finding(MISTAKES[change.id], "", form, twins=twins if form == change.form else (), part=change.part)
 
 
 def _is_of_target(session: Session, change: Change) -> bool:
@@ -237,11 +236,11 @@ def _is_read_otherwise(session: Session, best: Hypothesis) -> bool:
     return session.candidate.blocked_is not in ("", best.recipe.blocked_is)
 
 
-def _is_note(session: Session, change: Change) -> bool:
-    return Finding(MISTAKES[change.id], "", _form(session, change)).severity == "note"
+def _is_note(session: Session, change: Change, best: Hypothesis | None = None) -> bool:
+    return Finding(MISTAKES[change.id], "", _form(session, change, best)).severity == "note"
 
 
-def _form(session: Session, change: Change) -> str:
+def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
     if (change.id, change.form) in OF_LENT and _is_lent_what_attends(session):
         return LENT
@@ -253,8 +252,8 @@ def _form(session: Session, change: Change) -> str:
         return UNUSED_NORMS
     if change.id == "A24" and _may_have_no_padding(session) and not session.candidate.speaks_of_padding:
         return UNTOLD
-    if change.id == "LN3" and dict(change.entries).get("eps", 0.0) > MOST_EPS:
-        return LARGE_EPS
+    if change.id == "LN3":
+        return form_of_eps(dict(change.entries).get("eps", 0.0), best.recipe.norm_kind if best else "norm", change.form)
     if (change.id, change.form) == ("A1", "not scaled") and T5.search(type(session.candidate.module).__name__):
         return AS_IN_T5
     if change.id == "A1" and right_width(session):

@@ -344,7 +344,8 @@ def _explained(session: Session, changes: Sequence[Change]) -> tuple[Change, ...
     if recipe is None:
         return ()
     right = RIGHT.with_(session.candidate.shown)
-    unseen = {("fill", recipe.fill)} if NO_MASK in session.candidate.limits else set()  # what no mask hides is filled
+    is_filled = NO_MASK not in session.candidate.limits  # what no mask hides is not
+    unseen = {("fill", fill) for fill in (*FILLS, *(() if is_filled else (recipe.fill,)))}  # rows without keys show it
     of_all = [c for c in changes if not c.part and not {*c.entries} <= unseen]
     whole = [c for c in of_all if all(getattr(recipe, n) == v for n, v in c.entries)]
     there = [c for c in whole if any(v != getattr(right, n) for n, v in c.entries)]

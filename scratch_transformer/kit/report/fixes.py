@@ -60,7 +60,7 @@ def settled_by(id: str, line: str) -> str:
 REWRITES: Mapping[str, tuple[str, str]] = {
     "LN1": (r"(\.(?:std|var)\((?:(?!unbiased|correction|ddof)[^()]|\([^()]*\))*)\)", r"\1, unbiased=False)"),
     "LN2": (r"(?<![\w.])\((\w+) ?\+ ?((?:self\.)?\w*eps\w*)\)", r"(\1**2 + \2) ** 0.5"),
-    "LN3": (r"(\beps\w*(?:: float)? ?= ?)1e-(?!0?5\b)\d+", r"\g<1>1e-5"),
+    "LN3": (r"(\beps\w*(?:: float)? ?= ?)(?!1e-0?5\b|0\.00001\b)\d(?:[\d.]|e-\d)*", r"\g<1>1e-5"),
     "A2": (r"(softmax\((?:.*, )?(?:dim=|axis=)?)(?:-[23]|[0-3])\)", r"\g<1>-1)"),
     "A4": (r"(?<!-)\b1e-\d+|-\s*1e-\d+", INF),
     "A8": (LEAST, INF),

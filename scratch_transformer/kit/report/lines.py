@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.report import handed, numbers, sums
 from scratch_transformer.kit.report.fixes import fixed
 from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
@@ -101,7 +102,7 @@ def place(
             lines, start = lines_of(one)
             rewritten = fixed(id, form, [lines[number].rstrip("\n")])
             put = rewritten[1] if rewritten else []
-            return _of_its_kind(id, lines[number], inspect.getsourcefile(one) or "", start + number, put)
+            return _of_its_kind(id, form, lines[number], inspect.getsourcefile(one) or "", start + number, put)
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:
@@ -121,7 +122,7 @@ def place(
             at, put = _before_its_statement(1 + found[0], found[1], room)
             if id == "B12" and not any("self" in line for line in room.lines):
                 put = []  # a function is told by its caller whether it trains
-            return _of_its_kind(id, room.name, room.file, room.start + at, put)
+            return _of_its_kind(id, form, room.name, room.file, room.start + at, put)
     heads: dict[str, Callable[[Any], Place | None]] = {"LN8": _made_without, "B33": _going_back}
     heads["B29"] = functools.partial(_taken_by, parameter=form)
     find = heads.get(id)
@@ -157,14 +158,14 @@ def place(
             fits = [number for number in _fits(pattern, room) if (room.file, room.start + number) not in unseen]
             if fits:
                 at = _begin(_meant(fits, room, id, form, part), room)
-                return _of_its_kind(id, room.name, room.file, room.start + at, [])
+                return _of_its_kind(id, form, room.name, room.file, room.start + at, [])
     own = [*own, *rooms]
     return Place(own[0].file, own[0].start + _head(own[0].lines), []) if own else None
 
 
-def _of_its_kind(id: str, norm: str, file: str, line: int, put: list[str]) -> Place:
+def _of_its_kind(id: str, form: str, norm: str, file: str, line: int, put: list[str]) -> Place:
     """The same, but for the ε of an RMSNorm: PyTorch's default is no model's. norm: its name, or a line with it."""
-    is_rms = id == "LN3" and "rms" in norm.lower()
+    is_rms = id == "LN3" and form != LARGE_EPS and "rms" in norm.lower()
     return Place(file, line, [], OF_RMS) if is_rms else Place(file, line, put)
 
 

@@ -21,6 +21,7 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import OUTSIDE
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_RMS
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
 NARROW = 5
@@ -33,6 +34,8 @@ OF_A_HEAD = 3
 """Its matrices: of queries, keys and values."""
 PYTORCH_EPS = 1e-5
 """The default of nn.LayerNorm."""
+MOST_EPS = 0.01
+"""Of a norm, beside which the variance of ordinary tokens is large."""
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
@@ -125,9 +128,18 @@ def odd_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 def other_default(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """LN3: the ε of a norm that is told none, as most layers make theirs."""
     default, usual = session.candidate.defaults.get("eps"), PYTORCH_EPS
-    if session.kind.name == "LayerNorm" and isinstance(default, float) and default != usual:
+    if session.kind.name in ("LayerNorm", "RMSNorm") and isinstance(default, float) and default != usual:
         said = f"Its eps is {default:g} unless told otherwise; PyTorch's is {usual:g}."
-        yield Finding(MISTAKES["LN3"], said, f"{default:g}", {"eps": default})
+        form = form_of_eps(default, "rms" if session.kind.name == "RMSNorm" else "norm", f"{default:g}")
+        yield Finding(MISTAKES["LN3"], said, form, {"eps": default})
+
+
+def form_of_eps(eps: float, norm_kind: str, form: str) -> str:
+    """LN3's form for an ε, of a norm alone and of what contains it: a mistake, none at all, or what else it is called.
+
+    norm_kind: the recipe's.
+    """
+    return LARGE_EPS if eps > MOST_EPS else OF_RMS if norm_kind == "rms" else form
 
 
 def other_than_documented(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -1,0 +1,48 @@
+"""What is said of a norm's ε alone, and of what contains it, is one thing: none of an RMSNorm, unless it is large."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+LAYER = """
+class Norm(nn.Module):
+    def __init__(self, d_model, eps=EPS):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
+        SHIFT
+
+    def forward(self, x):
+        BODY
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(d_model, num_heads, dropout=dropout, batch_first=True)
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = Norm(d_model), Norm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        hidden = None if mask is None else ~mask
+        x = self.norm1(x + self.dropout(self.attn(x, x, x, key_padding_mask=hidden)[0]))
+        return self.norm2(x + self.dropout(self.down(self.dropout(torch.relu(self.up(x))))))
+"""
+RMS = ("RMSNorm", "pass", "return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)")
+USUAL = ("LayerNorm", "self.bias = nn.Parameter(torch.zeros(d_model))",
+         "return F.layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)")  # fmt: skip
+
+
+@pytest.mark.parametrize("norm, eps, severity", [
+    (RMS, "1e-6", "note"), (RMS, "1e-5", None), (RMS, "0.1", "mistake"),
+    (USUAL, "1e-6", "harmless"), (USUAL, "0.1", "mistake"),
+])  # fmt: skip
+def test_a_norm_alone_and_a_layer_of_it_are_told_the_same(norm, eps, severity, tmp_path):
+    name, shift, body = norm
+    text = LAYER.replace("EPS", eps).replace("SHIFT", shift).replace("BODY", body).replace("Norm(", f"{name}(")
+    found = check_text(text, tmp_path)
+    alone, layer = found[name], found["EncoderLayer"]
+    assert [m.severity for m in alone.mistakes if m.id == "LN3"] == [*filter(None, [severity])]
+    told = "LN3" in layer.inherited, "LN3" in [m.id for m in layer.mistakes if m.severity == "note"]
+    assert told == (severity in ("mistake", "harmless"), severity == "note")
+    assert not any(m.id == "LN3" and m.severity != "note" for m in layer.mistakes)  # it is told of the norm
