@@ -467,3 +467,23 @@ def test_what_is_handed_to_a_layer_and_what_its_parts_inherit_is_looked_at_too(t
     library.add(whole.FeedForward, ("FeedForward",))
     assert [one.__name__ for one in library.imported_parts(whole.EncoderLayer, [])] == ["LayerNorm", "FeedForward"]
     assert library.imported_parts(whole.Sized, []) == []
+
+
+STACK = """
+class Decoder(nn.Module):
+    def __init__(self, layer, N):
+        super().__init__()
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(N))
+
+    def forward(self, x, memory):
+        for layer in self.layers:
+            x = layer(x, memory)
+        return x
+"""
+
+
+def test_the_mask_that_a_given_layer_may_make_is_not_missed(tmp_path):
+    result = check_text(STACK, tmp_path)["Decoder"]
+    assert (result.verdict in RIGHT, result.replaced) == (True, ["DecoderLayer"]), result
+    (said,) = (named for named in result.mistakes if named.id == "A25")
+    assert (said.severity, "its own" in said.form) == ("note", False)

@@ -481,7 +481,8 @@ class Finding:
 NETWORKS = ("FeedForward", "SwiGLU")
 """The kinds of feed-forward networks."""
 NO_MASK = "It takes no mask, so masks were not checked."
-"""A limit."""
+ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
+"""Limits."""
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def test_nan_everywhere_says_nothing():
 
 def test_shapes_are_those_of_what_is_no_mask():
     made = probe(x=X, mask=X[0], padding_mask=X, step=3, none=None, memory=X.transpose(1, 2))
-    assert judged._shapes(made) == {"x": (1, 2, 2), "memory": (1, 2, 2)}
+    assert judged.shapes(made) == {"x": (1, 2, 2), "memory": (1, 2, 2)}
     assert judged._is_square(probe(x=X, y=torch.zeros(5, 2, 7), mask=torch.zeros(1, 9)))
     assert not judged._is_square(probe(x=X, y=torch.zeros(1, 3, 2)))
 

@@ -27,11 +27,11 @@ from scratch_transformer.kit.judge.extras import from_extras
 from scratch_transformer.kit.judge.lengths import other_when_long
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
-from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing
+from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing, shapes
 from scratch_transformer.kit.judge.stops import miscut
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.written import right_width
-from scratch_transformer.kit.kind import PARTS, Candidate, Diagnosis, Finding, Verdict
+from scratch_transformer.kit.kind import ONE_LENGTH, PARTS, Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import (
     AS_IN_T5,
@@ -209,7 +209,7 @@ def _called(session: Session, best: Hypothesis | None, change: Change, twins: tu
         return Finding(MISTAKES["A24"], "", TARGET_ONLY, entries)
     if (change.id, change.form) == ("A24", "") and _has_no_mask(session):
         form = "" if session.kind.name == "ScaledDotProductAttention" else "nor one for the padding"
-        return Finding(MISTAKES["A25"], "", form, entries)
+        return Finding(MISTAKES["A25"], "", LENT if _is_lent_what_attends(session) else form, entries)
     if (change.id, change.form) == DIAGONAL and best is not None and _is_read_otherwise(session, best):
         return Finding(MISTAKES["A5"], "", "sees itself and the future", {"causal": "future and present"})
     if change.id == "B16" and best is not None and best.recipe.gated:
@@ -237,7 +237,7 @@ def _is_read_otherwise(session: Session, best: Hypothesis) -> bool:
 
 
 def _is_note(session: Session, change: Change, best: Hypothesis | None = None) -> bool:
-    return Finding(MISTAKES[change.id], "", _form(session, change, best)).severity == "note"
+    return _called(session, best, change, ()).severity == "note"
 
 
 def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
@@ -370,8 +370,11 @@ def _has_besides(session: Session) -> Iterator[str]:
 
 def _limits(session: Session) -> Iterator[str]:
     """What it was not called with, and where it stopped."""
-    if session.left_out and not any("no mask" in limit for limit in session.candidate.limits):
-        unsaid = dict.fromkeys(probe.shows for probe in session.left_out)
+    said = session.candidate.limits
+    lengths = [shapes(result.probe) for result in session.ran] if ONE_LENGTH in said else []  # of others that is said
+    left_out = [probe for probe in session.left_out if not lengths or shapes(probe) in lengths]
+    if left_out and not any("no mask" in limit for limit in said):
+        unsaid = dict.fromkeys(probe.shows for probe in left_out)
         yield f"Not checked, as it cannot be given such inputs: {'; '.join(unsaid)}."
     for result in session.crashes:
         error = result.error

@@ -89,10 +89,10 @@ class Session:
 
         What runs wherever both have one length has such a length.
         """
-        ran, pairs = [_shapes(result.probe) for result in self.ran], {"memory", "src", "key"} & set(self.kind.inputs)
+        ran, pairs = [shapes(result.probe) for result in self.ran], {"memory", "src", "key"} & set(self.kind.inputs)
         if pairs and any(_is_square(r.probe) for r in self.ran) and not any(_is_square(r.probe) for r in self.crashes):
             return []
-        return [result for result in self.crashes if pairs or _shapes(result.probe) in ran]
+        return [result for result in self.crashes if pairs or shapes(result.probe) in ran]
 
     def _is_random(self) -> bool:
         """Whether a second call with the same input gives other numbers: then no recipe can give them."""
@@ -173,10 +173,10 @@ class Session:
 
 def _is_square(probe: Probe) -> bool:
     """Whether all inputs have one length: ids (B, T), tokens (B, T, d_model), what the core gets (B, h, T, d_k)."""
-    return len({shape[2 if len(shape) == 4 else 1] for shape in _shapes(probe).values()}) == 1
+    return len({shape[2 if len(shape) == 4 else 1] for shape in shapes(probe).values()}) == 1
 
 
-def _shapes(probe: Probe) -> dict[str, torch.Size]:
+def shapes(probe: Probe) -> dict[str, torch.Size]:
     """Of the inputs that are no masks."""
     return {n: x.shape for n, x in probe.inputs.items() if isinstance(x, Tensor) and "mask" not in n}
 

@@ -15,7 +15,7 @@ ONE_TURNED = "one head of all features, merged as if there were several"
 OUTSIDE = "divided by the root of a number outside of the class"
 WRITTEN_IN = "a number that is written in, and right for heads of one width"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
-LENT = "its own part, in whose place the reference's is, may make the mask, or read it the other way round"
+LENT = "the part that the reference stands in for may make the mask, or read it the other way round"
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 

@@ -24,7 +24,6 @@ LEAST, MOST, WIDEST, WIDEST_OF_HEADS = 8, 4096, 256, 1024
 MOST_SIZES = 3
 OF_REFERENCE = re.compile(r"d_model=(\d+) and num_heads=(\d+)")
 MULTIPLE = re.compile(r"(?:%|//|multiple of|divisible by|head_?(?:dim|size) (?:of|to be)) ?(\d+)")
-ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
 UNGROUPED = "It works with as many heads of keys and values as of queries alone: only such were checked."
 MISMATCH = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 """Of two that differ by one, the table of positions may be longer by a row: pe[: length + 1], but for the longest."""

@@ -10,7 +10,7 @@ from torch import nn
 
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import reads
-from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kind import ONE_LENGTH, Kind
 from scratch_transformer.kit.kinds.decoding import EOS
 from scratch_transformer.kit.resolve import fitness, guess
 from scratch_transformer.kit.resolve.build import asked, construct, inside, instance, wired
@@ -191,7 +191,7 @@ def _of_one_length(
         if best is not None and best.score[0] < NOTHING:
             break
     if best is not None and best.candidate is not None:
-        best.candidate.limits.append(wired.ONE_LENGTH)
+        best.candidate.limits.append(ONE_LENGTH)
         best.candidate.one_length = True
     return best
 
