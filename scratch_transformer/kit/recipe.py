@@ -106,7 +106,7 @@ class Recipe:
     memory_mask: str = "source"
     self_mask: str = "target"
     order: str = "self, cross"
-    roles: str = "right"  # "swapped": the encoder reads the target
+    roles: str = "right"  # "swapped": the encoder reads the target; "exchanged in every layer": of a decoder's stack
     target_table: str = "own"  # "source's": in which the target's ids are looked up
 
     # ---- Output, loss, schedule, decoding, masks ----

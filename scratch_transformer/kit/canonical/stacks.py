@@ -50,6 +50,10 @@ class Decoder(Stack):
     layer = DecoderLayer
 
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
+        if self.recipe.roles == "exchanged in every layer":
+            for layer in self.layers:
+                x = layer(memory, x, mask, memory_mask)
+            return x if self.norm is None else self.norm(x)
         return self.through(x, memory, mask, memory_mask)
 
 

@@ -80,6 +80,7 @@ CROSS_MISTAKES = (
     "B23:the feed-forward network's output is added to the input of the sublayer before",
     "B23:the attention to the encoder is given the block's first input",
 )  # fmt: skip
+IN_LAYERS = "B25:in its layers: the encoder's output is in the place of the target"
 
 
 # ---- Probes ----
@@ -274,6 +275,7 @@ DECODER = block_kind(
         *STACK_MISTAKES,
         *ROWS,
         "B20",
+        IN_LAYERS,
     ),
     designs=STACK_DESIGNS,
     full={"final_norm": True, **MEMORY_NORM},

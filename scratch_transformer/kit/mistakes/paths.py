@@ -8,6 +8,11 @@ SUBTRACTED = "the sublayer's output is subtracted"
 
 ON_RESIDUAL = "x, which passes around the sublayer, is dropped, and not the sublayer's output"
 """A form of B24: norm(dropout(x) + f(x))."""
+OF_LAYERS = "in its layers: the encoder's output is in the place of the target"
+OF_LENT_LAYERS = (
+    "its layers are given the encoder's output first; the reference's, in their place, takes the target first"
+)
+"""Forms of B25, the second of what may be right with its own layers."""
 OF_CROSS = "the output of the attention to the encoder is added to the block's first input"
 
 PATHS = (
@@ -80,7 +85,8 @@ print("after the norm, features are gone:", dropout(norm(x + f)).data)
         id="B25",
         title="encoder and decoder get each other's input",
         severity="mistake",
-        does="The encoder reads the target, and the decoder the source.",
+        does="The encoder reads the target, and the decoder the source. Or a decoder hands its layers the encoder's "
+        "output where the target belongs: they attend within it, and from it to the target.",
         expected="The encoder reads the source; the decoder reads the target, shifted by one, and attends to the "
         "encoder's output.",
         fix="memory = self.encode(src, src_mask); self.decode(tgt, memory, tgt_mask, src_mask).",
@@ -88,7 +94,10 @@ print("after the norm, features are gone:", dropout(norm(x + f)).data)
         changes={
             "": {"roles": "swapped"},
             "and looks for each other's padding": {"roles": "swapped before masks are made"},
+            OF_LAYERS: {"roles": "exchanged in every layer"},
         },
+        severities={OF_LENT_LAYERS: "note"},
+        fixes={OF_LAYERS: "x = layer(x, memory, tgt_mask, memory_mask): what the layer works on comes first."},
         demo="""\
 import torch
 model = torch.nn.Transformer(8, 2, 1, 1, 16, batch_first=True)

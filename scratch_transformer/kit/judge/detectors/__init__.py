@@ -17,6 +17,7 @@ from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.dropped_twice import DROPPED_TWICE
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
+from scratch_transformer.kit.judge.detectors.handed import HANDED
 from scratch_transformer.kit.judge.detectors.infinity import INFINITY
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
 from scratch_transformer.kit.judge.detectors.padding import PADDING
@@ -43,6 +44,7 @@ DETECTORS = (
     *EMBEDDING,
     *SETTINGS,
     *TOLD,
+    *HANDED,
     *PADDING,
     *SAMPLES,
     *DEFAULTS,

@@ -68,7 +68,7 @@ OF_SIDES = {
     "tgt": re.compile(rf"(tgt|trg|targets?|dec(oder)?){OF_IDS}"),
 }
 """The ids of either language, in whatever words: tgt_ids_in."""
-SIDE = re.compile(r"src|source|^enc|tgt|targ|trg|^tar$|^dec|^outputs?$")
+SIDE = re.compile(r"src|source|^enc|^mem|tgt|targ|trg|^tar$|^dec|^outputs?$")
 """In a name that says whether it is the source or the target, as x and y do not."""
 OF_ENDS = {
     "bos": re.compile(r"(tgt|trg|target)?(sos|bos|start|begin)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
