@@ -177,13 +177,16 @@ def never_used(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             said = f"Nothing depends on self.{path}: no tokens are looked up in it."
             yield Finding(MISTAKES["B30"], said, f"self.{path}")
             return
-    if best.recipe.positions == "none" and {"ids", "src"} & {*session.kind.inputs}:
+    is_of_vectors = "x" in session.kind.inputs
+    if is_of_vectors or (best.recipe.positions == "none" and {"ids", "src"} & {*session.kind.inputs}):
         for path, part in module.named_children():
-            if POSITIONS.search(path.lower()) and part not in _called(session) and not _is_read(module, path):
-                yield Finding(
-                    MISTAKES["B30"], f"self.{path} is never called, and no positions are added.", f"self.{path}"
-                )
-                return
+            if not POSITIONS.search(path.lower()) or part in _called(session) or _is_read(module, path):
+                continue
+            if is_of_vectors and _is_read_elsewhere(session, path):  # by what embeds for it, and adds them
+                continue
+            said = f"self.{path} is never called, and no positions are added."
+            yield Finding(MISTAKES["B30"], said, f"self.{path}")
+            return
 
 
 def _sublayer_left_out(session: Session) -> Iterator[Finding]:
@@ -206,7 +209,7 @@ def _sublayer_left_out(session: Session) -> Iterator[Finding]:
             return
 
 
-POSITIONS = re.compile(r"(^|_)(pos(?!t)|pe($|_))")
+POSITIONS = re.compile(r"(^|_)(pos(?!t)|pe($|_))|^rope|^rotary")
 """The name of a part that adds positions."""
 
 
@@ -221,6 +224,12 @@ def _is_read(module: nn.Module, path: str) -> bool:
     methods = [member for name, member in vars(type(module)).items() if name != "__init__"]
     read = {name for method in methods for name in getattr(getattr(method, "__code__", None), "co_names", ())}
     return path.rpartition(".")[2] in read
+
+
+def _is_read_elsewhere(session: Session, path: str) -> bool:
+    """Whether the file of a class has other code that may read a part: self.encoder.pos_encoding(x)."""
+    text = text_of(session.candidate)
+    return not text or re.search(rf"(?<!\bself)\.{path}\b|\b(get|has)attr\(", text) is not None
 
 
 def _is_optional(session: Session, module: nn.Module, path: str) -> bool:
