@@ -88,7 +88,8 @@ class Results:
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
-        if looks_up:  # they are those of the rows from 0 on
+        if looks_up or (outcome.candidate is not None and outcome.candidate.added_twice):
+            # they are those of the rows from 0 on, or with another part in the place of its own
             result.error = result.ordinary = None
         twice = filter(None, map(_adds_itself, every if is_unknown else ()))
         result.notes = list(dict.fromkeys([*diagnosis.notes, *twice]))

@@ -6,6 +6,8 @@ BLOCK = "Vaswani et al. 2017, section 3.1"
 SUBTRACTED = "the sublayer's output is subtracted"
 """A form of B23 that training makes up for: its last matrix gets the other sign."""
 
+IN_AND_AROUND = "a part adds its input inside, and normalizes, and the layer does so around it again"
+"""A form of B23."""
 ON_RESIDUAL = "x, which passes around the sublayer, is dropped, and not the sublayer's output"
 """A form of B24: norm(dropout(x) + f(x))."""
 OF_LAYERS = "in its layers: the encoder's output is in the place of the target"

@@ -19,6 +19,7 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import OF_PLACES
+from scratch_transformer.kit.mistakes.paths import IN_AND_AROUND
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 FILLS_NORMS = re.compile(r"isinstance\(\w+, [^)\n]*Norm|\bones_\(|\.fill_\(1")
@@ -256,6 +257,13 @@ def projected_twice(session: Session, best: Hypothesis | None) -> Iterator[Findi
         yield Finding(MISTAKES["A39"], said)
 
 
+def added_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B23: residual and norm are inside a part, and around it; the reference's, without, was put in its place."""
+    if best is not None and (names := " and ".join(session.candidate.added_twice)):
+        said = f"In its {names} x is added, and what comes out gets x once more. With a part that does not, it agrees."
+        yield Finding(MISTAKES["B23"], said, IN_AND_AROUND)
+
+
 def norm_beside(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B15, where attention and network side by side have one norm, as they may, and the layer has another one."""
     if best is None or (best.recipe.norm_order, best.recipe.norms) != ("parallel", "shared") or "B14" in best.ids:
@@ -280,5 +288,6 @@ INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B30",), never_used),
     (("A36",), shared_attentions),
     (("A39",), projected_twice),
+    (("B23",), added_twice),
     (("B15",), norm_beside),
 )

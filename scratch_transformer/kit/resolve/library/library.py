@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -162,6 +163,20 @@ class Library(Parts):
         """The classes of other files among some names, which may be handed to what is made of parts."""
         classes = (value for value in names.values() if isinstance(value, type) and self.guesses.get(value))
         return [cls for cls in classes if _is_of_a_learner(cls) and cls.__module__ != names.get("__name__")]
+
+    def whole_sublayers(self, thing: Any) -> dict[type, str]:
+        """The attentions and networks that a class is made of, and that have their residual inside -> their kinds."""
+        found: dict[type, str] = {}
+        waiting, seen = [thing], {thing}
+        while waiting:
+            one = waiting.pop()
+            for part in self._made_by(one) - seen:
+                seen.add(part)
+                diagnosis = self.diagnoses.get(part)
+                if diagnosis is not None and re.search(r"residual.* inside", diagnosis.design):
+                    found[part] = diagnosis.kind
+                waiting.append(part)
+        return found
 
     def unclear_parts(self, thing: Any) -> dict[type, str]:
         """The classes that a class is made of, however deep, and that nothing explained -> their kinds."""

@@ -56,7 +56,8 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     """
     best = _resolved(thing, kind, library, settings)
     if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
-        return _without_unclear_parts(best, thing, library, settings)
+        again = _without_sublayers_inside(best, thing, library, settings)
+        return again or _without_unclear_parts(best, thing, library, settings)
     is_open = kind.name.endswith("Attention") and bool(best.unknown)  # what it was not given may be what stops it
     is_lent = isinstance(thing, type) and best.candidate is None and not is_open
     fault = library.at_fault(best.error, thing) if is_lent else None
@@ -113,6 +114,20 @@ def _without_unclear_parts(best: Outcome, thing: Any, library: Library, settings
         if again is not None:
             return again
     return best
+
+
+def _without_sublayers_inside(
+    best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None
+) -> Outcome | None:
+    """What it is without the residual and norm that are inside a part, and that it has around that too."""
+    whole = library.whole_sublayers(thing) if isinstance(thing, type) else {}
+    again = _without(whole, best, thing, library, settings) if whole and not library.is_late else None
+    if again is not None and again.candidate is not None:
+        names = again.candidate.added_twice = tuple(dict.fromkeys(part.__name__ for part in whole))
+        unclear = [limit for limit in again.candidate.limits if limit.startswith("Nothing explains")]
+        again.candidate.limits = [limit for limit in again.candidate.limits if limit not in unclear]
+        again.candidate.limits.append(f"It is judged with the reference's in place of its {' and '.join(names)}.")
+    return again
 
 
 def _without(
