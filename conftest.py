@@ -58,13 +58,15 @@ def pytest_collection_modifyitems(config, items):
 
 
 def leave_long(config, items):
-    """Leaves out what is marked as long; of a test with several cases the first stays."""
+    """Leaves out what is marked as long; of a test with several cases the first stays, of a file its first test."""
     begun, kept, left = set(), [], []
     for item in items:
+        marked = [node.nodeid for node, _ in item.iter_markers_with_node("long")]
         test = item.nodeid.partition("[")[0]
-        is_left = item.get_closest_marker("long") and (test == item.nodeid or test in begun)
+        whole = test if item.nodeid in marked else next(iter(marked), None)  # what the mark is said of
+        is_left = whole is not None and (whole == item.nodeid or whole in begun)
         (left if is_left else kept).append(item)
-        begun.add(test)
+        begun.add(whole)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 

@@ -99,6 +99,22 @@ def test_long_tests_are_left_out_but_for_first_cases_and_it_is_said(project):
     result.stdout.fnmatch_lines(["*without long tests*"])
 
 
+def test_of_a_long_file_the_first_test_stays(project):
+    project.makepyfile(
+        test_some="""
+        import pytest
+        pytestmark = pytest.mark.long
+        @pytest.mark.parametrize("case", [1, 2])
+        def test_first(case): assert case == 1
+        def test_second(): assert False
+        @pytest.mark.long
+        def test_third(): assert False
+        """
+    )
+    project.runpytest_inprocess().assert_outcomes(passed=1, failed=3)
+    project.runpytest_inprocess("--without-long").assert_outcomes(passed=1, deselected=3)
+
+
 def test_device_and_dtype_reach_the_test(project):
     project.makepyfile(
         """

@@ -353,6 +353,7 @@ def test_lower_precision_is_near(dtype):
     assert error(logits.double(), golden) < 40 * torch.finfo(dtype).eps
 
 
+@pytest.mark.long
 def test_it_compiles_whole():
     model, ids = small_model("llama2"), torch.randint(41, (B, L))
     assert error(torch.compile(model, backend="aot_eager", fullgraph=True)(ids), model(ids)) < 1e-12

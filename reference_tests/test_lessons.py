@@ -48,6 +48,7 @@ def untouched(monkeypatch):
 
 
 @lessons
+@pytest.mark.long
 def test_a_lesson_runs_alone_and_compares_something_with_torch(lesson, untouched, capsys):
     names = {"__name__": "lesson"}
     for number, cell in enumerate(cells(text_of(lesson)), 1):

@@ -422,6 +422,7 @@ def test_options_that_do_not_fit_are_refused(options, error, message):
 # ---- Compiling and exporting ----
 
 
+@pytest.mark.long
 def test_compiles_into_one_graph():
     transformer = small_model()
     src, tgt = draw_ids()

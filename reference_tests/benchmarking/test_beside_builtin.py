@@ -36,6 +36,7 @@ def test_pieces_are_kept_together_and_their_means_are_told(tmp_path, capsys):
     assert list(values["float32, few"]["4 queries"]) == ["attention-B1-H4-G2-T4-S9-D4-float32-forward"]
 
 
+@pytest.mark.long
 def test_beside_a_busy_process_is_another_document(tmp_path):
     beside_builtin.main(["float32", "forward", "--busy", "1", "--seconds", "0.01", "--keep", str(tmp_path)])
     assert measurement.latest(beside_builtin.SUBJECT, tmp_path) is None

@@ -55,6 +55,7 @@ def test_the_script_runs_its_steps_and_keeps_what_they_found(contact):
 
 
 @IN_A_SHELL
+@pytest.mark.long
 def test_the_script_needs_torch_and_pytest_alone_and_says_what_else_is_missing(contact):
     (contact / "sitecustomize.py").write_text(BARE)
     bare = {"PYTHONPATH": str(contact), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -70,6 +71,7 @@ def test_the_script_needs_torch_and_pytest_alone_and_says_what_else_is_missing(c
 
 @IN_A_SHELL
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.long
 def test_without_a_gpu_or_triton_that_is_said_in_a_line(contact):
     run = script(contact, "smoke", "summary")
     assert (run.returncode, run.stderr) == (1, "")
@@ -109,6 +111,7 @@ def each(contact, *options):
 
 
 @IN_A_SHELL
+@pytest.mark.long
 def test_a_case_that_hangs_or_crashes_costs_the_others_nothing_and_is_told(contact):
     run = each(contact, "--limit", "20", "--processes", "2")
     assert run.returncode == 1, run.stderr
@@ -131,6 +134,7 @@ def test_what_is_at_work_when_the_step_is_over_is_cut_off_and_has_not_failed(con
             os.kill(line["process"], 0)
 
 
+@pytest.mark.long
 def test_tests_are_noted_as_they_end_and_not_run_again_once_they_have_passed(contact, capsys):
     (contact / "test_three.py").write_text(
         "import pytest\ndef test_a(): pass\ndef test_b(): raise ValueError('no\\nway')\ndef test_c(): pytest.skip('x')"

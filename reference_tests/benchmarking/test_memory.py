@@ -55,6 +55,7 @@ class Takes(Case):
 
 
 @pytest.mark.parametrize("size", [0, 64 * MIB])
+@pytest.mark.long
 def test_what_is_taken_is_found_and_outputs_are_not_counted(size):
     assert memory.peak(Takes(), Rival(str(size), True)) == pytest.approx(size, abs=2 * MIB)
 
@@ -77,6 +78,7 @@ def test_a_matrix_of_all_pairs_shows_and_a_tiled_kernel_has_none():
     assert memory.peak(CASE, peaks["torch flash"]) < MATRIX / 4
 
 
+@pytest.mark.long
 def test_seen_from_outside_it_is_the_same(capfd):
     outside.main(["torch", "--shape", "1", "4", "2048", "16", "--dtype", "float32", "--backward"])
     printed = capfd.readouterr().out

@@ -94,6 +94,7 @@ def test_the_table_has_every_case_and_the_means(document):
     assert printed.count("1·2·1024·16") == 8
 
 
+@pytest.mark.long
 def test_a_page_is_whole_and_needs_nothing_else(document, figures):
     page = report.page(document, figures)
     open_tags = []

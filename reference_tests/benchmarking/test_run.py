@@ -20,6 +20,7 @@ def finished():
     return document, told
 
 
+@pytest.mark.long
 def test_a_run_is_ready_for_json(finished):
     document, _ = finished
     assert json.loads(json.dumps(document, allow_nan=False)) == document

@@ -83,6 +83,7 @@ def in_pieces(monkeypatch):
     return asked
 
 
+@pytest.mark.long
 def test_a_run_goes_on_where_it_ended(in_pieces, no_plots, tmp_path):
     """The same command again and again: 3 while cases are left, each piece kept; then the table, and no more work."""
     whole = ("--full", "--only", "layers", "--minutes", "1.5", "--resume", "--out", tmp_path)

@@ -219,6 +219,7 @@ def test_an_adapter_builds_what_cannot_be_built(folder):
         ("wrong", 1, "def LayerNorm(weights, x):\n    return zebra(x)"),
     ],
 )
+@pytest.mark.long
 def test_an_adapter_that_fails_is_not_passed_over(folder, name, status, text):
     (folder / "failing.py").write_text(f"{text}\n")
     result = run(folder / f"{name}.py", "--adapter", folder / "failing.py")

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads):
@@ -60,7 +62,6 @@ HEADLESS = "self.norm(x)"
 
 @pytest.mark.parametrize("returned", [HEADLESS, f"self.head({HEADLESS})"])
 @pytest.mark.parametrize("start, ids", [("past[0][0].shape[-2]", []), ("0", ["P7"])])
-@pytest.mark.long
 def test_the_cache_of_a_model(returned, start, ids, tmp_path):
     text = MODEL.replace("RETURNED", returned).replace("else past[0][0].shape[-2]", f"else {start}")
     result = check_text(text, tmp_path)["GPT"]
@@ -95,7 +96,6 @@ ALL, NEW, TWICE = "(k, v)", "new", "(new[0], new[0])"
 
 
 @pytest.mark.parametrize("returned, ids", [(ALL, []), (NEW, []), (TWICE, ["K1"])])
-@pytest.mark.long
 def test_a_cache_may_count_its_tokens_and_be_kept_by_whoever_calls(returned, ids, tmp_path):
     result = check_text(OWN_COUNT.replace("RETURNED", returned), tmp_path)["CausalSelfAttention"]
     assert result.ids == ids
@@ -180,7 +180,6 @@ def test_a_cache_that_is_written_along_another_axis_stops_there(rows, at, along,
     "text, axis, right", [(MODEL, -2, 2), (OWN_COUNT.replace("RETURNED", "(k, v)"), -2, 2), (SWITCHED, -2, 2)]
 )
 @pytest.mark.parametrize("wrong", [0, 1, -1])
-@pytest.mark.long
 def test_of_a_cache_that_is_joined_along_another_axis_it_is_said_which(text, axis, right, wrong, tmp_path):
     text = text.replace("RETURNED", HEADLESS).replace("KEPT", "v").replace(f"k), {axis})", f"k), {wrong})")
     result = check_text(text.replace(f"v), {axis})", f"v), {wrong})"), tmp_path)["CausalSelfAttention"]
@@ -282,7 +281,6 @@ DICTIONARY = {
         (DICTIONARY, {"STARTS": "0"}, ["P7"]),
     ],
 )
-@pytest.mark.long
 def test_caches_that_are_objects(how, changed, ids, tmp_path):
     text = HELD
     for name, value in (how | changed).items():

@@ -12,6 +12,8 @@ from reference_tests.kit.made import Made
 from scratch_transformer.kit.judge.session import Session, in_precision
 from scratch_transformer.kit.kinds import KINDS
 
+pytestmark = pytest.mark.long
+
 TUTORIAL = mistaken(
     "LN1 LN2 LN3", "seq2seq", "LayerNormalization",
     "x.var(dim=-1, keepdim=True, unbiased=False)", "x.std(dim=-1, keepdim=True)",
@@ -37,13 +39,11 @@ def results(tmp_path_factory):
     return checked
 
 
-@pytest.mark.long
 def test_a_norms_mistakes_and_its_default_eps_are_named_on_the_norm(results):
     assert results["LayerNormalization"].ids == ["LN1", "LN2", "LN3"]
     assert results["LayerNormalization"].alternatives == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name, kind", WHOLES.items())
 def test_wholes_inherit_them(results, name, kind):
     result = results[name]

@@ -19,6 +19,8 @@ from scratch_transformer.kit.resolve.build.construct import annotated
 from scratch_transformer.kit.resolve.build.limits import limited
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.long
+
 SOURCE = """
 import math
 from typing import NamedTuple
@@ -128,7 +130,6 @@ def result(report, name):
     return next(result for result in report.results if result.name == name)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["WordEmbedding", "SelfAttentionHeads", "Inner", "EncoderBlock", "PositionwiseFFN"])
 def test_is_built_and_judged(report, name):
     assert result(report, name).verdict in ("matches the builtin", "harmless deviation"), result(report, name)
@@ -261,7 +262,6 @@ class EncoderLayer(nn.Module):
 
 
 @pytest.mark.parametrize("last, is_right", [("self.network(x)", True), ("self.network(x) * 2", False)])
-@pytest.mark.long
 def test_parts_that_are_told_no_sizes_have_their_own_heads_and_ours_for_their_width(last, is_right, tmp_path):
     with time_to_look(1 if is_right else LESS):
         result = check_text(OWN_SIZES.replace("self.network(x)", last), tmp_path)["EncoderLayer"]
@@ -379,7 +379,6 @@ class FewerHeadsAttention(MultiHeadAttention):
 
 
 @pytest.mark.parametrize("then, is_right", [("", True), ("self.k = self.q", False)])
-@pytest.mark.long
 def test_what_a_subclass_sets_itself_is_not_asked_for(then, is_right, tmp_path):
     with time_to_look(1 if is_right else LESS):
         result = check_text(FEWER.format(then), tmp_path)["FewerHeadsAttention"]
@@ -474,7 +473,6 @@ class DecoderBlock(nn.Module):
 
 
 @pytest.mark.parametrize("last, ids", [("self.network(self.norm2(x))", []), ("self.norm2(self.network(x))", ["B3"])])
-@pytest.mark.long
 def test_an_activation_that_is_handed_on_is_no_part(last, ids, tmp_path):
     result = check_text(BY_NAME.replace("LAST", last), tmp_path)["DecoderBlock"]
     assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from scratch_transformer.kit import check, process
 from scratch_transformer.kit.discover.target import find
 
+pytestmark = pytest.mark.long
+
 
 def of_a_prompt(model, tokenizer, prompt: str, max_len=50, bos_token_id=None, eos_token_id=None):
     if eos_token_id is None:
@@ -256,7 +258,6 @@ def of_a_window_by_default(model, idx, max_new_tokens, block_size=128):
     return idx
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "id"),
     [
@@ -306,7 +307,6 @@ def loss(x, crit):
 """
 
 
-@pytest.mark.long
 def test_a_piece_of_a_loop_is_no_component(tmp_path):
     (tmp_path / "pieces.py").write_text(PIECES)
     report = process.check(find(str(tmp_path / "pieces.py")), "pieces.py")

@@ -6,6 +6,8 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
 from scratch_transformer.kit.mistakes.paths import ON_RESIDUAL
 
+pytestmark = pytest.mark.long
+
 LAYER = """
 class Heads(nn.Module):
     def __init__(self, width, heads, p=0.1):
@@ -57,7 +59,6 @@ MIXED_UP = LAYER.replace("OF_HEADS", DROPPED)
 MIXED_UP = MIXED_UP.replace("x = self.norm1(", "y = self.norm1(").replace("self.network(x)", "self.network(y)")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("told, given", [("", ""), (", dropout=0.1", ", dropout")])
 def test_what_only_another_sublayer_sees_is_not_judged(told, given, tmp_path):
     found = check_text(MIXED_UP.replace("TOLD", told).replace("GIVEN", given), tmp_path)["EncoderLayer"]

@@ -14,6 +14,8 @@ from scratch_transformer.kit.judge.elsewhere import watched
 from scratch_transformer.language_model import Config, LanguageModel
 from scratch_transformer.model import build_transformer
 
+pytestmark = pytest.mark.long
+
 EMBEDDING = """\
 {before}
 class Embeddings(nn.Module):
@@ -262,7 +264,6 @@ sys.exit("torch._dynamo" in sys.modules)
 """
 
 
-@pytest.mark.long
 def test_torchs_compiler_is_not_loaded_for_it():
     """That would take as long as the check."""
     subprocess.run([sys.executable, "-c", LOADED], timeout=300, check=True)

@@ -7,6 +7,8 @@ from scratch_transformer.kit.kind import ONE_LENGTH
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
+pytestmark = pytest.mark.long
+
 SENTENCES = """
 class SentenceEmbedding(nn.Module):
     def __init__(self, max_sequence_length, d_model, language_to_index, PADDING_TOKEN):

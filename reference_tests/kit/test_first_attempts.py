@@ -18,6 +18,8 @@ from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.trials import misfits
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def defined(tmp_path, monkeypatch):
@@ -183,7 +185,6 @@ class PositionWiseFeedForward(nn.Module):
 )
 
 
-@pytest.mark.long
 def test_a_layer_that_is_called_attention_and_a_network_that_is_told_lengths_are_judged(tmp_path):
     results = check_text(NAMED, tmp_path)
     named = {"AttentionEncoder": "EncoderLayer", "PositionWiseFeedForward": "FeedForward"}
@@ -345,7 +346,6 @@ class MultiHeadAttention(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_nothing_times_infinity_is_no_number(tmp_path):
     text = ADDED.replace("HIDDEN", 'mask.logical_not().to(q.dtype) * float("-inf")')
     result = check_text(text, tmp_path)["MultiHeadAttention"]
@@ -369,7 +369,6 @@ class TransformerLM(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("first, ids", [("", ["P4", "A25"]), (", batch_first=True", ["A25"])])
 def test_learned_positions_before_torchs_layers_without_batch_first(first, ids, tmp_path):
@@ -380,7 +379,6 @@ def test_learned_positions_before_torchs_layers_without_batch_first(first, ids, 
 ASKED = ADDED.replace("unflatten(-1, (self.h, -1))", "view(len(query), query.shape[1], self.h, -1)")
 
 
-@pytest.mark.long
 def test_a_mask_that_is_asked_whether_it_is_true_is_said_to_be_what_stops(tmp_path):
     """Not that there may be more keys than queries, of which it is told apart."""
     text = ASKED.replace("mask is not None", "mask").replace("HIDDEN", "(mask.double() - 1) * 1e9")

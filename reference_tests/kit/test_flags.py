@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
@@ -32,7 +34,6 @@ FLAG = "mask = torch.ones(scores.shape[-2:]).tril()"
     ],
     ids=["a flag", "a flag beside a mistake", "a mask"],
 )
-@pytest.mark.long
 def test_what_is_asked_as_if_it_were_true_or_false(made, scaled, verdict, ids, tmp_path):
     text = ATTENTION.replace("MADE", made).replace("math.sqrt(q.shape[-1])", scaled)
     result = check_text(text, tmp_path)["MultiHeadAttention"]

@@ -11,6 +11,8 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.call.inert import NoDropout
 from scratch_transformer.kit.resolve.library.library import Library
 
+pytestmark = pytest.mark.long
+
 RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 SCRIPTED = """
@@ -203,7 +205,6 @@ class Transformer(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_a_class_by_default_stands_for_an_instance_where_a_method_calls_it(tmp_path):
     result = check_text(CLASSES_BY_DEFAULT, tmp_path)["Transformer"]
     assert (result.verdict, result.problem) == ("matches the paper, not the builtin", "")
@@ -237,7 +238,6 @@ def test_right_code_whose_parts_come_from_outside(text, kinds, tmp_path):
     assert {name: (r.verdict, r.problem) for name, r in results.items() if r.verdict not in RIGHT} == {}
 
 
-@pytest.mark.long
 def test_a_layer_is_wrong_whatever_attention_it_is_given(tmp_path):
     no_residual = GIVEN_AN_ATTENTION.replace("self.norm1(x + new_x)", "self.norm1(new_x)")
     text = no_residual.replace("self.norm2(x + self.cross", "self.norm2(enc_out + self.cross")
@@ -269,7 +269,6 @@ class EncoderLayer(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_scripted_code_and_classes_that_main_py_puts_together_with_those_of_files_beside(tmp_path):
     (tmp_path / "attention.py").write_text(IMPORTS + BESIDE)
     path = tmp_path / "learner.py"

@@ -10,6 +10,8 @@ from scratch_transformer.kit.canonical import blocks
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.recipe import RIGHT
 
+pytestmark = pytest.mark.long
+
 SIZES = {"d_model": 12, "num_heads": 3, "d_ff": 17}
 
 
@@ -210,7 +212,6 @@ def attention(q, k, v, mask=None, p_drop=0.1):
 """
 
 
-@pytest.mark.long
 def test_what_a_function_is_told_to_drop_is_its_callers(tmp_path):
     assert "B12" not in check_text(TOLD, tmp_path)["attention"].ids
     assert "B12" in check_text(TOLD.replace(", p_drop=0.1", "").replace("p_drop", "0.1"), tmp_path)["attention"].ids

@@ -8,6 +8,8 @@ from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.trials import outcome
 from scratch_transformer.kit.results import _is_left_out
 
+pytestmark = pytest.mark.long
+
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, num_heads, dropout):
@@ -330,7 +332,6 @@ def test_it_is_recognised(text, name, kind, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "name", "old", "new"), WRONG)
-@pytest.mark.long
 def test_with_one_mistake_it_is_not_right(text, name, old, new, tmp_path):
     """Whichever it is."""
     with time_to_look(LESS):
@@ -413,7 +414,6 @@ class Encoder(nn.Module):
 
 
 @pytest.mark.parametrize("fed, ids", [("layer(x)", []), ("x + layer(x)", None)])
-@pytest.mark.long
 def test_a_stack_of_what_is_called_the_module_of_a_layer(fed, ids, tmp_path):
     stack = check_text(STACKED.replace("x = layer(x)", f"x = {fed}"), tmp_path)["Encoder"]
     assert (stack.verdict == "matches the builtin") == (ids == []), stack
@@ -431,7 +431,6 @@ FROM_ONE = (
 """The layers of a stack are called block_1 and block_2."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("order, is_right", [("self.layers.values()", True), ("[*self.layers.values()][:1]", False)])
 def test_layers_may_be_counted_from_one(order, is_right, tmp_path):
     text = STACKED
@@ -505,7 +504,6 @@ class EncoderBlock(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("merged, ids", [("transpose(1, 2).", []), ("", ["A23"])])
 def test_what_is_handed_on_as_a_size_is_one_though_it_is_called_like_a_part(merged, ids, tmp_path):
     text = (ATTENTION + BLOCK).replace("v).transpose(1, 2).flatten(2)", f"v).{merged}reshape(query.shape)")

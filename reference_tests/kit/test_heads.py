@@ -11,6 +11,8 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import asked
 
+pytestmark = pytest.mark.long
+
 FORMS = {
     "v": "heads share the projection of the values, and not that of the keys",
     "k": "heads share the projection of the keys, and not that of the values",
@@ -170,7 +172,6 @@ def test_a_list_of_one_head(heads, form, tmp_path):
 
 @pytest.mark.parametrize("order", ["q, k, v", "k, q, v"])
 @pytest.mark.parametrize("last, ids", [("softmax(-1) @ v", []), ("softmax(-2) @ v", ["A2"])])
-@pytest.mark.long
 def test_a_list_of_heads_with_one_matrix_each(order, last, ids, tmp_path):
     made, _, rest = LISTED.replace("HEADS", "Head(d_model, d_model // num_heads) for _ in range(num_heads)").partition(
         "        self.q, self.k"

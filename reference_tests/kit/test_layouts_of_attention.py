@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import LESS, MORE, check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 SHARED_KEYS = """
 class Attention(nn.Module):
     def __init__(self, embedding_dims, out_dim, heads=1):
@@ -43,7 +45,6 @@ class MultiHeadAttention(nn.Module):
     [("", "", set()), ("/ math.sqrt(self.out_dim)", "", {"A1"}), ("Q @ K.mT", "(Q @ K.mT).sigmoid()", None)],
     ids=["right", "not scaled", "another function"],
 )
-@pytest.mark.long
 def test_every_head_has_queries_of_its_own_and_all_share_keys(old, new, ids, tmp_path):
     result = check_text(SHARED_KEYS.replace(old, new), tmp_path)["Attention"]
     assert (result.verdict in FINE) == (ids == set())
@@ -100,7 +101,6 @@ class DecoderLayer(nn.Module):
     ("", ""), ("self.W_reshape_back_2(y)", "self.W_reshape_back(y)"),
     ("self.Wv2(memory)", "self.W_reshape_back_2(memory)"),
 ], ids=["right", "one for both", "the output's for values"])  # fmt: skip
-@pytest.mark.long
 def test_what_projects_the_output_may_have_any_name(old, new, tmp_path):
     with time_to_look(LESS if old else 1):
         result = check_text(BACK.replace(old, new), tmp_path)["DecoderLayer"]
@@ -126,13 +126,11 @@ class SelfAttention(nn.Module):
 
 
 @pytest.mark.parametrize("scale", ["keys.shape[-1] ** 0.5", "8"])
-@pytest.mark.long
 def test_a_scale_that_is_written_in_is_found_whatever_the_weights_are_called(scale, tmp_path):
     result = check_text(WRITTEN_SCALE.replace("keys.shape[-1] ** 0.5", scale), tmp_path)["SelfAttention"]
     assert result.verdict == "mistake" and "A1" in [m.id for m in result.mistakes] and not result.unexplained, result
 
 
-@pytest.mark.long
 def test_beside_what_nothing_names_it_is_not_the_reason(tmp_path):
     result = check_text(WRITTEN_SCALE.replace("dim=-1) @ v", "dim=-1).square() @ v"), tmp_path)["SelfAttention"]
     assert result.verdict == "unknown mismatch" or result.unexplained, result
@@ -152,7 +150,6 @@ class AttentionHead(nn.Module):
 
 
 @pytest.mark.parametrize("old, ids", [("", []), (" / math.sqrt(q.shape[-1])", ["A1"])])
-@pytest.mark.long
 def test_one_head_that_adds_the_mask_that_it_must_be_given(old, ids, tmp_path):
     """With masks of other shapes it gives outputs of other shapes, which are not one head's."""
     result = check_text(HEAD.replace(old, ""), tmp_path)["AttentionHead"]
@@ -184,7 +181,6 @@ class MultiHeadAttention(nn.Module):
 @pytest.mark.parametrize("axis, hidden, ids", [
     ("-1", "masked_fill_", set()), ("0", "masked_fill_", {"A1"}), ("0", "masked_fill", {"A1", "A24"}),
 ])  # fmt: skip
-@pytest.mark.long
 def test_the_number_of_samples_in_place_of_the_width_of_a_head(axis, hidden, ids, tmp_path):
     """And a mask that is not filled in place, whose result is thrown away."""
     (result,) = check_text(OF_SAMPLES.replace("AXIS", axis).replace("HIDDEN", hidden), tmp_path).values()
@@ -220,7 +216,6 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("split, merged, ids, verdict", ORDERS)
-@pytest.mark.long
 def test_heads_of_every_third_feature_are_right_in_another_order(split, merged, ids, verdict, tmp_path):
     text = STRIDED.replace("SPLIT", split).replace("MERGED", merged)
     result = check_text(text, tmp_path)["MultiHeadAttention"]
@@ -243,7 +238,6 @@ class Attention(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("triangle, ids", [("tril()", []), ("triu()", ["A5"])])
 def test_a_mask_is_made_for_more_than_one_token_whatever_its_size_is_called(triangle, ids, tmp_path):
     """One row and one column would hide nothing, wherever they are broadcast to."""
@@ -363,7 +357,6 @@ def scaled_dot_product_attention(q, k, v, mask=None):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "scale, severity",
     [("/ math.sqrt(16)", "harmless"), ("* 0.125", "harmless"), ("/ q.size(-1)", "mistake"), ("/ 4 ** 2", "mistake")],

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, dim_model, num_heads, dim_queries, dim_values, dropout, in_decoder=False):
@@ -72,7 +74,6 @@ def result(name, lengths, folder):
     return check_here(path, None if name == "Decoder" else (name,))[name]
 
 
-@pytest.mark.long
 def test_lengths_are_masks_and_a_decoder_of_them_is_right(tmp_path):
     decoder = result("Decoder", "", tmp_path)
     assert (decoder.kind, decoder.verdict) == ("TokenDecoder", "matches the builtin")
@@ -169,7 +170,6 @@ class DecoderLayer(nn.Module):
     (".transpose(1, 2).reshape(B, T, E)", "harmless deviation", {"A35"}),
     (".reshape(B, T, E)", "mistake", {"A35", "A23"}),
 ])  # fmt: skip
-@pytest.mark.long
 def test_a_decoder_without_a_mask_of_its_source_may_need_one_length_of_both(merged, verdict, inherited, tmp_path):
     layer = check_text(EVEN.replace("MERGED", merged), tmp_path)["DecoderLayer"]
     assert (layer.verdict, {*layer.inherited}, layer.mistakes) == (verdict, inherited, [])
@@ -192,7 +192,6 @@ class FeedForward(nn.Module):
     (".transpose(1, 2).reshape(B, T, E)", "harmless deviation", {"A35"}),
     (".reshape(B, T, E)", "mistake", {"A35", "A23"}),
 ])  # fmt: skip
-@pytest.mark.long
 def test_that_it_needs_one_length_is_harmless_beside_a_network_that_is_told_its_width_as_hidden(
     merged, verdict, inherited, tmp_path
 ):
@@ -266,7 +265,6 @@ class Transformer(nn.Module):
 
 
 @pytest.mark.parametrize("read, ids", [("self.pe[: x.shape[1], 0]", ["A24"]), ("self.pe[: x.shape[0]]", ["P4", "A24"])])
-@pytest.mark.long
 def test_a_model_of_the_longest_length_alone_that_hides_no_padding(read, ids, tmp_path):
     model = check_text(OF_LONGEST.replace("READ", read), tmp_path)["Transformer"]
     severe = [mistake.id for mistake in model.mistakes if mistake.severity == "mistake"]

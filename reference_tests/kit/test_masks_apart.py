@@ -12,6 +12,8 @@ from scratch_transformer.kit.resolve.call.masks import Form, Inexpressible
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.trials.mask_search import _of_two_sorts, with_required_masks
 
+pytestmark = pytest.mark.long
+
 
 def test_each_may_be_meant_in_its_own_way():
     """As what makes `padding & ~future` of a padding mask (B, 1, 1, S) and one of the future (T, S) asks for them."""
@@ -102,7 +104,6 @@ class TransformerEncoder(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("more, severity", [("", "harmless"), (", padding_mask=None", "mistake")])
 def test_what_words_are_hidden_in_is_no_mask(more, severity, tmp_path):
     """As BERT is given it; what takes a mask besides, and ignores it, is named."""
@@ -130,7 +131,6 @@ class SelfAttention(nn.Module):
     ("", "", []), ("None, None, :]", "None, :, None]", ["A7"]),
     ("scores = scores.masked_fill", "scores.masked_fill", ["A24"]),
 ])  # fmt: skip
-@pytest.mark.long
 def test_what_hides_the_queries_of_padding_does_not_ignore_the_mask(old, new, ids, tmp_path):
     result = check_text(OF_KEYS.replace(old, new), tmp_path)["SelfAttention"]
     assert [id for id in result.ids if id != "A19"] == ids, result
@@ -174,7 +174,6 @@ class Seq2Seq(nn.Module):
 
 
 @pytest.mark.parametrize("given, named", [("crs_mask", False), ("None", True)])
-@pytest.mark.long
 def test_a_mask_for_the_attention_across_is_the_sources(given, named, tmp_path):
     plan = plan_of(("src", "tgt", "src_mask", "tgt_mask"), "src", "tgt", "src_mask", "tgt_mask", "crs_mask")
     assert [name for _, name, _ in plan.mask_parameters] == ["src_mask", "tgt_mask", "src_mask"]

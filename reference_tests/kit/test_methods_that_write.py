@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, checking_of
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 class Model(nn.Module):
     def __init__(self, vocab_size, d_model, block_size):

@@ -10,6 +10,8 @@ from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.trials import uneven
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
+pytestmark = pytest.mark.long
+
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, hidden_dim, num_heads, dim_head):
@@ -82,7 +84,6 @@ class SelfAttention(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "name, text, line",
     [
@@ -98,7 +99,6 @@ def test_shapes_that_never_fit_are_a_mistake_with_the_line_where_it_stops(name, 
     assert line in result.mistakes[0].evidence
 
 
-@pytest.mark.long
 def test_heads_in_place_of_the_length_never_fit_whatever_mask_it_must_be_given(tmp_path):
     right = ATTENTION.format("").replace("mask=None", "mask")
     merged = "contiguous().view(len(query), {}, self.num_heads * self.dim_head)"
@@ -234,7 +234,6 @@ class Transformer(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("length, ids", [("T", ["A35"]), ("-1", [])])
 def test_what_is_right_with_one_length_is_harmless_in_a_part_and_in_the_whole(length, ids, tmp_path):
     """Of what is wrong even then, that it stops with two lengths is what can be proved: B26."""
@@ -301,7 +300,6 @@ class FeedForward(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_what_is_meant_for_tokens_of_another_width_is_no_mistake(tmp_path):
     """Nothing in it is as wide as what its first layer asks for: two sequences side by side, or a few numbers."""
     results = check_text(OF_ANOTHER_WIDTH, tmp_path)

@@ -6,6 +6,8 @@ from torch import nn
 from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_here
 from scratch_transformer.kit.resolve.library.supplied import is_whole_sublayer
 
+pytestmark = pytest.mark.long
+
 LEARNER = """
 class Attention(nn.Module):
     def __init__(self, d_model, num_heads):
@@ -85,7 +87,6 @@ def test_a_layer_of_whole_sublayers_is_right(tmp_path):
     ("        residual =", "        assert query == key == value\n        residual =", "whether query == key == value"),
     ("        residual =", "        if value:\n            key = value\n        residual =", "whether value"),
 ])  # fmt: skip
-@pytest.mark.long
 def test_what_stops_in_a_sublayer_is_named_and_its_layer_lacks_no_sum(old, new, said, tmp_path):
     found = results(tmp_path, old, new, ("Attention", "FeedForward", "EncoderLayer"))
     (mistake,) = found["Attention"].mistakes

@@ -6,6 +6,8 @@ from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.installing import how_to_install
 from scratch_transformer.kit.discover.target import find
 
+pytestmark = pytest.mark.long
+
 SOURCE = """
 import torch
 from torch import nn
@@ -71,7 +73,6 @@ def result(report, name):
     return next(result for result in report.results if result.name == name)
 
 
-@pytest.mark.long
 def test_the_whole_is_judged_and_says_what_was_put_in_place(report):
     layer = result(report, "EncoderLayer")
     assert layer.verdict == "matches the builtin", layer
@@ -79,7 +80,6 @@ def test_the_whole_is_judged_and_says_what_was_put_in_place(report):
     assert any("FeedForward cannot be used" in note and "dmodel" in note for note in layer.limits)
 
 
-@pytest.mark.long
 def test_what_is_put_in_place_returns_two_things_where_two_are_taken(report):
     assert result(report, "EncoderBlock").verdict == "matches the builtin", result(report, "EncoderBlock")
 

@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.resolve.functions import documented, weight_names, weight_shapes, weighted
 
+pytestmark = pytest.mark.long
+
 MODULES = """
 class Scaled(nn.Module):
     def __init__(self, width):
@@ -121,7 +123,6 @@ def run_transformer_lm(
 SCALE = " / math.sqrt(q.shape[-1])"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "function, kind, old, ids",
     [(BLOCK, "LlamaBlock", "", []), (BLOCK, "LlamaBlock", SCALE, ["A1"]), (MODEL, "LlamaModel", "", [])],

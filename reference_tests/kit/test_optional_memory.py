@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 
+pytestmark = pytest.mark.long
+
 BLOCK = """
 class DecoderBlock(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, dropout):
@@ -51,13 +53,11 @@ def test_what_may_be_left_out_is_given(tmp_path):
     }
 
 
-@pytest.mark.long
 def test_cross_attention_that_is_wrong_is_named(tmp_path):
     (block,) = check_text(BLOCK.replace(CROSS, "self.cross_attn(y, y, y)"), tmp_path).values()
     assert (block.kind, block.verdict, block.ids) == ("DecoderLayer", "mistake", ["A21"])
 
 
-@pytest.mark.long
 def test_another_cross_attention_is_not_called_right(tmp_path):
     turned = CROSS.replace("output)", "output.flip(1))")
     with time_to_look(LESS):
@@ -97,14 +97,12 @@ def test_an_attention_to_the_encoder_that_must_be_asked_for_is_asked_for(name, t
     assert (block.kind, block.verdict) == ("DecoderLayer", "matches the builtin")
 
 
-@pytest.mark.long
 def test_one_that_is_asked_for_is_judged(tmp_path):
     with time_to_look(LESS):
         (block,) = check_text(CHOSEN.replace("x, memory, memory,", "x, memory, x,"), tmp_path).values()
     assert block.verdict in ("mistake", "unknown mismatch")
 
 
-@pytest.mark.long
 def test_no_attention_to_the_encoder_shares_no_weights_with_the_other(tmp_path):
     left_out = CHOSEN.replace("if use_cross_attention:", "if use_cross_attention is None:")
     left_out = left_out.replace("if self.use_cross_attention and", "if self.use_cross_attention is None and")

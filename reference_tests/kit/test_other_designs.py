@@ -16,6 +16,8 @@ from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.other_designs import design_of
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
+pytestmark = pytest.mark.long
+
 ACTIVATION = """
 class ClampedGLU(nn.Module):
     def forward(self, x):
@@ -56,7 +58,6 @@ def test_an_activation_without_weights_is_no_network(tmp_path):
     assert result.verdict == foreign.WEIGHTLESS and foreign.WEIGHTLESS.startswith(foreign.NOTHING)
 
 
-@pytest.mark.long
 def test_a_classifier_of_vectors_is_no_layer(tmp_path):
     (result,) = check_text(CLASSIFIER, tmp_path).values()
     assert result.verdict == foreign.POOLED
@@ -123,7 +124,6 @@ def self_attention(x, num_heads, pattern, project_value, project_out):
 """
 
 
-@pytest.mark.long
 def test_the_scores_alone_and_a_function_that_is_given_its_parts(tmp_path):
     """What has a projection of values, and does not use it, is none of these."""
     results = check_text(SCORES.format(""), tmp_path)
@@ -451,7 +451,6 @@ class CausalSelfAttention(nn.Module):
     ("nn.Sequential(nn.Linear(d_model, 9), nn.GELU(), nn.Linear(9, d_model))", "", True),
     ("nn.Linear(d_model, d_model)", "", False), ("nn.Linear(d_model, d_model)", "1.7 ** x * ", False),
 ])  # fmt: skip
-@pytest.mark.long
 def test_queries_of_a_network_are_another_design(made, factor, is_other, tmp_path):
     (result,) = check_text(OF_NETWORKS.format(made=made, factor=factor), tmp_path).values()
     assert ("made by networks" in result.verdict) == is_other
@@ -569,7 +568,6 @@ class SelfAttention(nn.Module):
 
 
 @pytest.mark.parametrize("name", ["sinks", "others"])
-@pytest.mark.long
 def test_what_is_named_of_another_design_does_not_say_that_its_numbers_are_wrong(tmp_path, name):
     with time_to_look(LESS):
         (result,) = check_text(SINKS.replace("NAME", name), tmp_path).values()

@@ -8,6 +8,8 @@ from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
 
+pytestmark = pytest.mark.long
+
 RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
 
 ONLY_THE_LAST = """
@@ -199,13 +201,11 @@ def test_options_that_a_stack_passes_on_to_its_layers(tmp_path):
     assert results["TransformerEncoder"].kind == "Encoder"
 
 
-@pytest.mark.long
 def test_no_mistake_is_told_from_outputs_that_are_nan(tmp_path):
     result = check_text(NOTHING_BUT_NAN, tmp_path)["MultiHeadAttention"]
     assert (result.verdict, result.mistakes) == ("unknown mismatch", [])
 
 
-@pytest.mark.long
 def test_attention_with_the_residual_sum_and_the_norm_inside_and_layers_of_it():
     results = check_here(Path(__file__).parent / "learners" / "correct" / "residual_inside.py")
     classes = {name: result for name, result in results.items() if name[0].isupper()}
@@ -237,7 +237,6 @@ class GPT2Torso(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_a_misspelt_name_is_understood_what_only_reminds_of_one_is_no_crash_and_lightning_may_be_missing(tmp_path):
     path = tmp_path / "learner.py"
     path.write_text(IMPORTS + NEARLY_NAMED + WITH_LIGHTNING + TOO_LARGE)
@@ -346,7 +345,6 @@ class Seq2SeqTransformer(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
-@pytest.mark.long
 def test_masks_of_attention_and_of_padding_as_torch_takes_them(tmp_path):
     assert alarms(check_text(SEVEN_ARGUMENTS, tmp_path)) == {}
 
@@ -412,7 +410,6 @@ class Decoder(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_source_and_target_of_one_length_the_source_first(tmp_path):
     results = check_text(OF_ONE_LENGTH, tmp_path)
     assert alarms({name: result for name, result in results.items() if name != "Layers"}) == {}
@@ -611,7 +608,6 @@ class Decoder(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_a_layer_that_is_called_decoder_works_with_one_length_and_has_two_widths(tmp_path):
     result = check_text(LAYER_OF_ONE_LENGTH, tmp_path)["Decoder"]
     assert result.kind == "DecoderLayer"

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 GATED = """
 class Linear(nn.Module):
     def __init__(self, dim_in, dim_out):
@@ -49,7 +51,6 @@ class MiniGPT(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("wide, is_said", [("d_model", True), ("vocab_size", False)])
 def test_a_model_that_scores_no_words_is_said_to(wide, is_said, tmp_path):
     found = check_text(MODEL.replace("WIDE", wide), tmp_path)["MiniGPT"]

@@ -15,6 +15,8 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.build import instance
 
+pytestmark = pytest.mark.long
+
 LAYER = """
 import torch
 from torch import nn

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_text
 
+pytestmark = pytest.mark.long
+
 BY_TORCH = """
 class SelfAttention(nn.Module):
     def __init__(self, d_model, num_heads):

@@ -10,6 +10,8 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.trials import adjust
 
+pytestmark = pytest.mark.long
+
 WIDE_HEADS = """
 class Head(nn.Module):
     def __init__(self, size):
@@ -81,13 +83,11 @@ def verdict_and_ids(text, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Head", "MultiHeadAttention", "SelfAttentionSublayer"])
-@pytest.mark.long
 def test_heads_as_wide_as_the_model(name, tmp_path):
     result = check_text(WIDE_HEADS, tmp_path)[name]
     assert (result.verdict in FINE, result.replaced) == (True, []), result
 
 
-@pytest.mark.long
 def test_heads_as_wide_as_the_model_that_are_scaled_for_others(tmp_path):
     text = WIDE_HEADS.replace("math.sqrt(q.size(-1))", "math.sqrt(q.size(-1) / 3)")
     assert verdict_and_ids(text, "SelfAttentionSublayer", tmp_path)[0] not in FINE
@@ -137,7 +137,6 @@ class DecoderLayer(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_masks_of_two_sorts(tmp_path):
     """Of numbers to add, and of padding that is True."""
     result = check_text(TWO_SORTS, tmp_path)["DecoderLayer"]
@@ -153,7 +152,6 @@ def test_masks_of_two_sorts(tmp_path):
         ("scores + attn_mask[None, None]", "scores - attn_mask[None, None].exp()"),
     ],
 )
-@pytest.mark.long
 def test_masks_of_two_sorts_one_of_which_is_lost(old, new, tmp_path):
     assert old in TWO_SORTS
     assert verdict_and_ids(TWO_SORTS.replace(old, new), "DecoderLayer", tmp_path)[0] not in FINE
@@ -210,7 +208,6 @@ class GPT(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_norms_without_weights_and_scores_that_are_kept_within_bounds(tmp_path):
     results = check_text(BARE_NORMS, tmp_path)
     assert {name: result.verdict in FINE for name, result in results.items()} == dict.fromkeys(results, True), results
@@ -218,7 +215,6 @@ def test_norms_without_weights_and_scores_that_are_kept_within_bounds(tmp_path):
     assert results["GPT"].notes[0].startswith("Its scores are kept within ±15")
 
 
-@pytest.mark.long
 def test_values_that_are_rotated_in_place_of_the_keys(tmp_path):
     old, new = "q, k = norm(self.turned(q)), norm(self.turned(k))", "q, v = map(self.turned, (q, v))"
     assert old in BARE_NORMS

@@ -7,6 +7,8 @@ from torch.optim.lr_scheduler import LRScheduler
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import check
 
+pytestmark = pytest.mark.long
+
 F = torch.nn.functional
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 SOURCE = """
 import torch
 from torch import nn
@@ -74,7 +76,6 @@ def test_what_its_layer_does_wrong_is_named(tmp_path):
     assert [mistake.id for mistake in layer.mistakes] == ["A36"]
 
 
-@pytest.mark.long
 def test_what_cannot_be_given_its_masks_is_said_to_be_so(tmp_path):
     text = SOURCE.replace("memory, memory_mask, mask):", "memory, dec_mask_a, dec_mask_b):")
     text = text.replace("x, x, x, mask)", "x, x, x, dec_mask_a)").replace("memory, memory_mask)", "memory, dec_mask_b)")

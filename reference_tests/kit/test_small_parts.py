@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 EMBEDDING = """
 class InputEmbedding(nn.Module):
     def __init__(self, vocab_size, d_model):
@@ -74,7 +76,6 @@ def test_what_more_there_is_in_a_network(more, between, verdict, tmp_path):
     ("self.gamma * (x - mean) / torch.sqrt(std**4 + self.eps) + self.beta", {"LN1", "LN10"}),
     ("self.gamma * (x - mean) / (std.tanh() + self.eps) + self.beta", None),
 ])  # fmt: skip
-@pytest.mark.long
 def test_several_ways_to_normalize_wrongly_at_once(output, ids, tmp_path):
     result = only(NORM.format(output=output), tmp_path)
     assert result.verdict == ("unknown mismatch" if ids is None else "mistake")
@@ -97,7 +98,6 @@ def scaled_dot_product_attention(query, key, value, mask=None):
     ("math.inf", "scores.softmax(-1)", ("A4", "filled with +inf")),
     ("-math.inf", "scores.softmax(-1)", ()), ("-1e9", "scores.softmax(-1) ** 2", None),
 ])  # fmt: skip
-@pytest.mark.long
 def test_what_becomes_of_the_scores(fill, weights, named, tmp_path):
     with time_to_look(LESS):
         result = only(CORE.format(fill=fill, weights=weights), tmp_path)

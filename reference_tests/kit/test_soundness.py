@@ -30,6 +30,8 @@ from scratch_transformer.kit.resolve.trials.match import resolve
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
 from scratch_transformer.kit.results import _of_parts
 
+pytestmark = pytest.mark.long
+
 # ---- Masks ----
 
 
@@ -80,14 +82,12 @@ def judged(cls, kind, seconds=20.0):
 
 
 @pytest.mark.parametrize("seconds", [20.0, 0.0])
-@pytest.mark.long
 def test_a_form_that_can_say_less_is_not_taken_where_one_that_says_more_runs(seconds):
     """Even where the time is over at once."""
     _, diagnosis = judged(NoPadding, "SelfAttention", seconds)
     assert diagnosis.verdict in ("mistake", "unknown mismatch")
 
 
-@pytest.mark.long
 def test_what_takes_a_mask_in_one_form_alone_is_not_right():
     _, diagnosis = judged(OfOneRow, "SelfAttention")
     assert diagnosis.verdict == "unknown mismatch"
@@ -117,7 +117,6 @@ def test_masks_that_are_handed_on_the_other_way_round_are_named():
     assert (diagnosis.verdict, diagnosis.ids[:1]) == ("mistake", ("A27",))
 
 
-@pytest.mark.long
 def test_where_no_other_form_runs_it_is_said_what_was_not_checked():
     outcome, diagnosis = judged(OfTwoAxes, "SelfAttention")
     assert outcome.score[0] == 0 and diagnosis.verdict in ("matches the builtin", "harmless deviation")
@@ -131,14 +130,12 @@ def test_options_with_one_outcome_are_one():
 
 
 @pytest.mark.parametrize("kind", ["DecoderLayer", "TokenDecoder", "Transformer"])
-@pytest.mark.long
 def test_no_mask_at_all_is_no_mask_of_the_source(kind):
     diagnosis = diagnose(variant(kind, self_mask="none"))
     assert diagnosis.ids[:1] == ("A25",) and diagnosis.alternatives == (), diagnosis
     assert diagnosis.verdict == "mistake"
 
 
-@pytest.mark.long
 def test_a_mask_that_nobody_speaks_of_is_not_ignored_but_absent():
     candidate = variant("Transformer", masking="ignored")
     assert diagnose(candidate).ids[:1] == ("A24",)
@@ -148,7 +145,6 @@ def test_a_mask_that_nobody_speaks_of_is_not_ignored_but_absent():
     assert (named, diagnosis.verdict) == (["A25"], "mistake")
 
 
-@pytest.mark.long
 def test_padding_of_the_target_that_nobody_masks_is_harmless():
     """Beside another mistake too. Where padding has a mask of its own, it was overwritten."""
     candidate = variant("Transformer", padding="lost beside causal")

@@ -8,6 +8,8 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 LAYERS = """
 class EncoderLayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff):
@@ -51,7 +53,6 @@ ROWS = [
 ]
 
 
-@pytest.mark.long
 def test_a_difference_is_harmless_and_found_in_the_stack(tmp_path):
     """The last matrix of every sublayer may have the other sign."""
     text = LAYERS.replace("FIRST", f"x = self.norm1(x - {ATTENDS})").replace("SECOND", POST.replace("+", "-"))
@@ -61,7 +62,6 @@ def test_a_difference_is_harmless_and_found_in_the_stack(tmp_path):
 
 
 @pytest.mark.parametrize("first, second, id, form", ROWS, ids=[row[2] + row[3][:12] for row in ROWS])
-@pytest.mark.long
 def test_what_is_wrong_around_one_sublayer_is_named_and_found_in_the_stack(first, second, id, form, tmp_path):
     results = check_text(LAYERS.replace("FIRST", first).replace("SECOND", second), tmp_path)
     layer, stack = results["EncoderLayer"], results["Encoder"]
@@ -69,7 +69,6 @@ def test_what_is_wrong_around_one_sublayer_is_named_and_found_in_the_stack(first
     assert (layer.verdict, stack.verdict, stack.inherited) == ("mistake", "mistake", [id])
 
 
-@pytest.mark.long
 def test_both_right_orders_in_one_layer_are_no_mistake(tmp_path):
     results = check_text(LAYERS.replace("FIRST", FIRST_POST).replace("SECOND", PRE), tmp_path)
     assert {result.verdict for result in results.values()} == {"harmless deviation"}
@@ -77,7 +76,6 @@ def test_both_right_orders_in_one_layer_are_no_mistake(tmp_path):
     assert named == {"B1": "another order than in the rest of its layer, in the first sublayer alone"}
 
 
-@pytest.mark.long
 def test_of_two_sublayers_each_may_be_wrong_in_its_own_way(tmp_path):
     text = LAYERS.replace("FIRST", f"x = x + {ATTENDS}").replace("SECOND", "x = x + self.norm2(self.ffn(x))")
     results = check_text(text, tmp_path)
@@ -88,7 +86,6 @@ def test_of_two_sublayers_each_may_be_wrong_in_its_own_way(tmp_path):
 
 
 @pytest.mark.parametrize("second", ["x = self.norm2(x * self.ffn(x))", "x = self.norm1(x + self.ffn(x)) + x * 0.1"])
-@pytest.mark.long
 def test_what_has_no_name_is_not_called_right(second, tmp_path):
     with time_to_look(LESS):
         result = check_text(LAYERS.replace("FIRST", FIRST_POST).replace("SECOND", second), tmp_path)["EncoderLayer"]
@@ -131,7 +128,6 @@ class Encoder(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_the_norm_after_the_last_layer_alone_is_wrong(tmp_path):
     result = check_text(LAST_NORM, tmp_path)["StackOfEncoders"]
     assert (result.verdict, result.inherited, result.divergence) == ("mistake", ["LN1", "LN2"], "")
@@ -139,7 +135,6 @@ def test_the_norm_after_the_last_layer_alone_is_wrong(tmp_path):
     assert check_text(wrong, tmp_path)["StackOfEncoders"].divergence
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("called, ids", [("x = self.layer(x", ["B9"]), ("x = x + self.layer(x", None)])
 def test_one_layer_that_is_called_again_and_again(called, ids, tmp_path):
     result = check_text(CALLED_AGAIN.replace("x = self.layer(x", called), tmp_path)["Encoder"]
@@ -180,7 +175,6 @@ class DecoderLayer(nn.Module):
     ],
     ids=["none", "own", "queries'", "another's"],
 )  # fmt: skip
-@pytest.mark.long
 def test_the_encoders_output_is_normalized_in_the_decoders_layer_or_not(more, given, verdict, form, tmp_path):
     result = check_text(NORM_OF_CROSS.replace("MORE", more).replace("GIVEN", given), tmp_path)["DecoderLayer"]
     assert result.verdict == verdict
@@ -209,7 +203,6 @@ class _Layer(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("summand, ids", [("", ["B13"]), ("src + ", [])])
 def test_beside_a_network_that_nothing_explains_a_lost_residual_is_named(summand, ids, tmp_path):
     """As an encoder's layer: what speaks of nothing of today is not taken for Llama's first."""
@@ -302,7 +295,6 @@ class LayerNorm(nn.Module):
 
 
 @pytest.mark.parametrize("first, second", [("y", "y"), ("x", "y"), ("x", "x")])
-@pytest.mark.long
 def test_lambdas_that_do_not_use_what_is_normalized(first, second, tmp_path):
     text = OWN_NORM + AROUND.replace("FIRST", first).replace("SECOND", second)
     layer = check_text(text, tmp_path)["DecoderLayer"]
@@ -312,7 +304,6 @@ def test_lambdas_that_do_not_use_what_is_normalized(first, second, tmp_path):
     assert {"LN1", "LN2"} <= {*layer.ids, *layer.inherited}
 
 
-@pytest.mark.long
 def test_two_such_lambdas_are_one_mistake_of_the_layer_and_of_its_stack(tmp_path):
     stack = """
 class Decoder(nn.Module):
@@ -346,7 +337,6 @@ class AttentionSublayer(nn.Module):
 
 
 @pytest.mark.parametrize("values, ids", [("states", []), ("states.flip(1)", None)])
-@pytest.mark.long
 def test_a_sublayer_that_makes_its_heads_is_attention(values, ids, tmp_path):
     with time_to_look(1 if ids == [] else LESS):
         result = check_text(OF_ATTENTION.replace("VALUES", values), tmp_path)["AttentionSublayer"]

@@ -16,6 +16,8 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.call.plan import Plan
 from scratch_transformer.kit.resolve.candidate import Resolved
 
+pytestmark = pytest.mark.long
+
 SIZES = {"d_model": 12, "num_heads": 3}
 
 
@@ -79,7 +81,6 @@ ROWS = [
 
 
 @pytest.mark.parametrize("body, other, named", ROWS, ids=[f"{'h = ' in row[0]} {row[1]}" for row in ROWS])
-@pytest.mark.long
 def test_sums_of_an_encoders_layer(body, other, named):
     cls = layer(blocks.EncoderLayer, "x, mask=None", body.format(**{**RIGHT_SUMS[body], **other}))
     diagnosis = found("EncoderLayer", cls, **SIZES, d_ff=17)
@@ -110,7 +111,6 @@ OF_DECODER = [
 
 
 @pytest.mark.parametrize("other, named", OF_DECODER, ids=[str(row[0]) for row in OF_DECODER])
-@pytest.mark.long
 def test_sums_of_a_decoders_layer(other, named):
     body = DECODER.format(**{"first": "x + a", "second": "y + c", "given": "z", **other})
     cls = layer(blocks.DecoderLayer, "x, memory, mask=None, memory_mask=None", body)

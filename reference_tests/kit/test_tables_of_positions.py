@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 TABLE = """
 class PositionalEncoding(nn.Module):
     def forward(self, x):
@@ -130,7 +132,6 @@ class GPT(nn.Module):
 @pytest.mark.parametrize("old, new, ids", [
     ("", "", set()), (", torch.ones(T, T).triu(1).bool())", ")", {"A25"}), (":T, :]", ":1, :]", None),
 ])  # fmt: skip
-@pytest.mark.long
 def test_a_table_of_as_many_positions_as_are_written_in(old, new, ids, tmp_path):
     result = check_text(OF_A_THOUSAND.replace(old, new), tmp_path)["GPT"]
     assert (result.verdict in FINE) == (ids == set())
@@ -239,7 +240,6 @@ TURNED = "* math.sqrt(self.dim_model)).permute(1, 0, 2)", ".permute(1, 0, 2) * m
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.long
 def test_a_table_for_sequence_first_is_taken_along_the_batch_in_a_whole_that_is_batch_first(tmp_path):
     results = check_text(ALONG_THE_BATCH, tmp_path)
     assert results["PositionalEncoding"].verdict == "matches the builtin"
@@ -248,7 +248,6 @@ def test_a_table_for_sequence_first_is_taken_along_the_batch_in_a_whole_that_is_
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.long
 def test_and_is_right_where_that_is_turned_before(tmp_path):
     whole = check_text(ALONG_THE_BATCH.replace(*TURNED).replace("out(out)", "out(out).permute(1, 2, 0)"), tmp_path)
     assert whole["Transformer"].verdict == "matches the builtin", whole["Transformer"]
@@ -375,7 +374,6 @@ def test_a_table_that_is_never_cut_needs_the_longest_sentence(tmp_path):
     assert found.verdict in FINE and any("longest length alone" in limit for limit in found.limits)
 
 
-@pytest.mark.long
 def test_so_do_a_mistake_of_a_part_and_one_of_its_own(tmp_path):
     text = UNCUT
     for old, new in WRONG:

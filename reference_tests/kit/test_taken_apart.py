@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 SHAPES = """
 class PositionalEncoding(nn.Module):
     def __init__(self, shape, device="cpu"):
@@ -113,7 +115,6 @@ SCALE, SOFTMAX = ("k.shape[-1] ** -0.5", "C ** -0.5"), ("softmax(dim=-1)", "soft
     [((), set()), ((SCALE,), {"A1"}), ((SCALE, SOFTMAX), {"A1", "A2"})],
     ids=["right", "by the width of the model", "over queries too"],
 )
-@pytest.mark.long
 def test_a_number_of_embeddings_is_the_width_where_there_are_no_words(changes, ids, tmp_path):
     text = COUNTED
     for old, new in changes:

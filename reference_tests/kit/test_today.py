@@ -22,6 +22,8 @@ from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.weights import attention
 
+pytestmark = pytest.mark.long
+
 SHARED = {"d_model": 24, "num_heads": 6, "num_kv_heads": 3}
 
 
@@ -182,7 +184,6 @@ OTHERWISE = {
 
 
 @pytest.mark.parametrize("design", OTHERWISE)
-@pytest.mark.long
 def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
     text = TWO_SIDES.read_text(encoding="utf-8")
     for old, new in OTHERWISE[design].items():
@@ -200,7 +201,6 @@ def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
 OTHER_NAMES = {"RMSNorm": "Norm", "RotaryTable": "Angles", "rope": "table", "turned": "moved", "GatedFeed": "Feed"}
 
 
-@pytest.mark.long
 def test_what_its_parts_are_tells_of_today_where_no_name_does(tmp_path):
     text = TWO_SIDES.read_text(encoding="utf-8").partition('"""\n\n')[2]
     for old, new in OTHER_NAMES.items():
@@ -436,7 +436,6 @@ def given_a_mask(tmp_path, *changes, own="scores", fill="-math.inf"):
     return check_here(path)["CausalSelfAttention"]
 
 
-@pytest.mark.long
 def test_what_is_called_causal_and_takes_a_mask_is_judged_with_it(tmp_path):
     result = given_a_mask(tmp_path)
     assert (result.verdict, result.kind) == ("matches the builtin", "SelfAttention")
@@ -446,7 +445,6 @@ def test_what_is_called_causal_and_takes_a_mask_is_judged_with_it(tmp_path):
     assert given_a_mask(tmp_path, "(cache[1], v)", "(v, cache[1])").ids[0] == "K1"
 
 
-@pytest.mark.long
 def test_where_time_is_short_it_is_not_called_right_without_its_mask(tmp_path):
     with time_to_look(LESS):
         assert given_a_mask(tmp_path, fill="0.0").verdict not in FINE
@@ -507,7 +505,6 @@ MADE = "token_positions = torch.arange(T, device=x.device){} if token_positions 
 @pytest.mark.parametrize("check, ids", [
     ("assert token_positions is not None", []), (MADE.format(""), []), (MADE.format(".expand(B, -1)"), ["B26"]),
 ])  # fmt: skip
-@pytest.mark.long
 def test_what_need_not_be_told_its_positions_runs_without(check, ids, tmp_path):
     result = check_text(COUNTED.replace("CHECK", check), tmp_path)["MultiHeadAttention"]
     assert ([m.id for m in result.mistakes], result.verdict) == (ids, "mistake" if ids else "matches the builtin")
@@ -596,7 +593,6 @@ class GPT(nn.Module):
 WHOLE = ("CausalAttention", "MLP", "Block", "GPT")
 
 
-@pytest.mark.long
 def test_norms_without_weights_behind_the_embedding_too_and_angles_for_heads_after_the_length(tmp_path):
     results = check_text(BARE, tmp_path)
     assert {name: results[name].verdict in FINE for name in WHOLE} == dict.fromkeys(WHOLE, True), results
@@ -608,7 +604,6 @@ def test_with_norms_without_weights_what_is_turned_wrongly_is_not_right(tmp_path
     assert check_here(path, {"apply_rotary_emb"})["apply_rotary_emb"].verdict not in FINE
 
 
-@pytest.mark.long
 def test_the_number_types_own_eps_is_no_other_place_for_it(tmp_path):
     """LN3 with 1e-12, up to rounding, and exactly so with LN2 besides, would explain it too."""
     text = BARE.replace(", eps=1e-5)", ")").replace("float()", "double()")
@@ -690,7 +685,6 @@ ALONG_HEADS = "(self.rotary(y.transpose(1, 2)).transpose(1, 2) for y in (q, k))"
         (HALF, "self.rotary(q), k", ["R2", "R4", "R7"]),
     ],
 )
-@pytest.mark.long
 def test_half_of_the_pairs_may_stand_still_and_groups_say_how_many_share(frequencies, turned, ids, tmp_path):
     text = TURNING.replace("FREQUENCIES", frequencies).replace("TURNED", turned)
     result = check_text(text, tmp_path)["GroupedAttention"]

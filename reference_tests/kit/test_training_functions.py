@@ -9,6 +9,8 @@ import pytest
 from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit.checking import Checking
 
+pytestmark = pytest.mark.long
+
 SCHEDULE = """
 def cos_lr_scheduler(it, warmup_iters, cos_cycle_iters, lr_min, lr_max):
     if it < warmup_iters:

@@ -10,6 +10,8 @@ from scratch_transformer.kit.judge import uncomputed
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.report.lines import place
 
+pytestmark = pytest.mark.long
+
 STOPS = """
 class Stack(nn.Module):
     def __init__(self, d_model):

@@ -20,6 +20,8 @@ from scratch_transformer.kit.resolve.build import globals
 from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.call.precision import double
 
+pytestmark = pytest.mark.long
+
 LEARNERS = """
 import torch
 from torch import nn
@@ -834,7 +836,6 @@ def test_what_a_layer_that_is_given_never_sets_is_named_and_its_model_has_it_too
     assert (results["make_model"].verdict, results["make_model"].inherited) == ("mistake", ["B26"])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "old, new",
     [
@@ -874,7 +875,6 @@ def greedy_decode(model, src, src_mask, max_len, start_symbol):
     [("", "", True), ("class Transformer(", "class EncoderPart(", False), (", generator):", ", generate):", True),
      ("self.generator =", "self.generate =", False)],
 )  # fmt: skip
-@pytest.mark.long
 def test_what_a_writer_of_text_asks_of_a_model_that_does_not_have_it(old, new, is_named, tmp_path):
     result = check_text(WRITING.replace(old, new, 1), tmp_path)["greedy_decode"]
     assert ("B26" in result.ids) == is_named, result
@@ -969,7 +969,6 @@ class FeedForward(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_beside_a_class_that_python_cannot_read_the_others_are_judged(tmp_path):
     path = tmp_path / "unread_class.py"
     path.write_text(IMPORTS + UNREAD_CLASS)
@@ -1029,7 +1028,6 @@ def test_what_a_later_cell_defines_anew_fitted_where_it_was_called(line, file, i
     assert not undefined.is_of_later("Layer.forward", line, file)
 
 
-@pytest.mark.long
 def test_the_line_that_python_cannot_read_is_the_one_to_look_at(tmp_path):
     path = tmp_path / "unread_lines.py"
     path.write_text(IMPORTS + UNREAD)
@@ -1085,7 +1083,6 @@ def test_a_table_that_is_cut_where_there_is_one_row_fits_no_shorter_sequence(cut
     assert "self.mask[:, :T, :T] of a table of shape (1, 1, " in result.mistakes[0].evidence
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("told, ids", [(", is_causal=True", []), ("", ["A25"])])
 def test_in_place_of_attention_that_stops_the_future_is_hidden_where_the_layer_asks_for_that(told, ids, tmp_path):
     text = CUT.replace("[:, :T, :T]", "[..., :T, :T]").replace("math.sqrt(self.d_k)", "math.sqrt(self.dk)")

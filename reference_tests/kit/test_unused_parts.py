@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import IMPORTS, LESS, check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 LAYERS = """
 class LayerNormalization(nn.Module):
     def __init__(self, d_model, eps=1e-5):
@@ -54,7 +56,6 @@ def test_of_two_norms_in_one_that_which_is_used_counts(text, tmp_path):
     "old, new, id",
     [("unbiased=False", "unbiased=True", "LN1"), ("x = self.ln1(x + self", "x = x + self.ln1(self", "B3")],
 )
-@pytest.mark.long
 def test_a_mistake_beside_it_is_named(old, new, id, tmp_path):
     assert old in LAYERS
     for name, result in check_text(LAYERS.replace(old, new), tmp_path).items():
@@ -121,7 +122,6 @@ class DecoderLayer(nn.Module):
 @pytest.mark.parametrize("second, third, is_named", [
     ("norm2", "norm3", False), ("norm1", "norm3", True), ("norm2", "norm2", True), ("norm2", "norm1", True),
 ])  # fmt: skip
-@pytest.mark.long
 def test_a_norm_that_is_used_in_place_of_another_sublayers_is_named(second, third, is_named, tmp_path):
     text = THREE_NORMS.replace("NORM2", second).replace("NORM3", third)
     result = check_text(text, tmp_path)["DecoderLayer"]
@@ -145,7 +145,6 @@ class EncoderLayer(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_a_feed_forward_network_whose_output_is_thrown_away_is_named(tmp_path):
     result = check_text(FED_IN_VAIN, tmp_path)["EncoderLayer"]
     assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ["B30"], result
@@ -181,7 +180,6 @@ def test_a_norm_after_the_pooling_is_used_there(used, ids, tmp_path):
     assert bool(ids) or not any("Nothing depends" in note for note in result.notes)
 
 
-@pytest.mark.long
 def test_a_sublayer_that_is_made_and_left_out_is_named_though_its_numbers_are_nobodys(tmp_path):
     """The attention stands in the network's place, by mistake."""
     twice = LAYERS.replace("self.ln2(x + self.network(x))", "self.ln2(x + self.attention(x, x, x)[0])")
@@ -211,7 +209,6 @@ ONE_VOCABULARY = TRANSLATES.replace("src_vocab, tgt_vocab,", "vocab,").replace("
 SOURCES_TABLE = "the target's tokens are looked up in the source's embedding, and the target's is unused"
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True")
 @pytest.mark.parametrize(
     ("text", "form", "line"),

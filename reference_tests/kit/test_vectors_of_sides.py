@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 OF_EMBEDDED = """
 class CoreTransformer(nn.Module):
     def __init__(self, d_model, nhead, num_layers, dim_feedforward, dropout):
@@ -24,7 +26,6 @@ class CoreTransformer(nn.Module):
 
 
 @pytest.mark.parametrize("attended", ["memory", "memory.relu()"])
-@pytest.mark.long
 def test_vectors_of_either_side_are_known_by_a_word_in_their_names(attended, tmp_path):
     with time_to_look(1 if attended == "memory" else LESS):
         (result,) = check_text(OF_EMBEDDED.replace("ATTENDED", attended), tmp_path).values()

@@ -23,6 +23,8 @@ from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.report.text import errors, explanation, listing
 from scratch_transformer.kit.results import _unsaid
 
+pytestmark = pytest.mark.long
+
 SIZES = {"d_model": 12, "num_heads": 3}
 F = nn.functional
 
@@ -105,7 +107,6 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part, whole", [(part, whole) for part, wholes in PARTS.items() for whole in wholes])
-@pytest.mark.long
 def test_a_mistake_weighs_the_same_in_a_part_and_in_the_whole(part, whole):
     """B13 and B14 of one residual connection are of all in a layer; LN3 needs other tokens there, G3 shared heads."""
     shared = [change for change in changes_of(KINDS[part]) if change in changes_of(KINDS[whole])]
@@ -126,7 +127,6 @@ def test_another_activation_is_another_design_in_a_layer_too():
     assert diagnosis.error < 1e-12
 
 
-@pytest.mark.long
 def test_inputs_of_encoder_and_decoder_that_are_swapped_show_in_the_outputs_length():
     """Also where a query may attend to nothing then, whatever blocked scores are filled with."""
     swapped = variant("Transformer", roles="swapped before masks are made", fill="-1e9")

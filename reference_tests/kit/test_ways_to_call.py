@@ -15,6 +15,8 @@ from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.names import inputs
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
+pytestmark = pytest.mark.long
+
 DECODER = ("x", "memory", "mask", "memory_mask")
 MODEL = ("src", "tgt", "src_mask", "tgt_mask")
 RIGHT = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
@@ -477,7 +479,6 @@ class DecoderLayer(nn.Module):
 
 
 @pytest.mark.parametrize("divided, is_right", [("math.sqrt(q.shape[-1])", True), ("q.shape[-1]", False)])
-@pytest.mark.long
 def test_the_memory_may_be_given_twice_as_keys_and_as_values(divided, is_right, tmp_path):
     text = KEYS_AND_VALUES.replace("math.sqrt(q.shape[-1])", divided)
     result = check_text(text, tmp_path)["DecoderLayer"]
@@ -516,7 +517,6 @@ GIVEN_POSITIONS = [
 
 
 @pytest.mark.parametrize("of_table, is_right", [("", True), ("angles[1] = 0", False)])
-@pytest.mark.long
 def test_positions_come_beside_the_ids_of_both_sides(of_table, is_right, tmp_path):
     text = STYLES["source_ids"].read_text(encoding="utf-8")
     last = "    return torch.tensor(angles"
@@ -562,7 +562,6 @@ class EncoderLayer(nn.Module):
     "right, other, ids",
     [("x_raw != 0", "x_raw != 1", []), ("[:, None, None]", "[:, None, :, None]", ["A7"]), ("!= 0", "== 0", None)],
 )
-@pytest.mark.long
 def test_ids_beside_the_vectors_that_were_made_of_them_say_where_padding_is(right, other, ids, tmp_path):
     results = check_text(OF_RAW_IDS.replace(right, other), tmp_path)
     attention, layer = results["SelfAttention"], results["EncoderLayer"]
@@ -627,7 +626,6 @@ class CausalSelfAttention(nn.Module):
 
 
 @pytest.mark.parametrize("wrong", [False, True])
-@pytest.mark.long
 def test_what_stops_with_more_sentences_than_one_is_given_batches_of_one(tmp_path, wrong):
     text = ONE_IN_A_BATCH.replace("triu(1)", "triu(2)") if wrong else ONE_IN_A_BATCH
     result = check_text(text, tmp_path)["CausalSelfAttention"]
@@ -676,7 +674,6 @@ class AttentionHead(nn.Module):
 
 
 @pytest.mark.parametrize("power, ids", [("0.5", ["A14", "A11"]), ("1", ["A1", "A14", "A11"])])
-@pytest.mark.long
 def test_what_is_projected_may_be_named_by_its_role_and_a_mask_short_of_a_vowel(power, ids, tmp_path):
     assert [m.id for m in check_text(MSK.format(power), tmp_path)["AttentionHead"].mistakes] == ids
 

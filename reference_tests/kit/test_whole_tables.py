@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 WHOLE = """
 class PositionalEncoding(nn.Module):
     def __init__(self, max_length, width):
@@ -47,7 +49,6 @@ UNFINISHED = (
 )
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "changes, verdict, ids",
     [((), "mistake", ["A24", "B4", "E2"]), (UNFINISHED, "unknown mismatch", [])],  # padding is hidden from nobody

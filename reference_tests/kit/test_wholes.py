@@ -12,6 +12,8 @@ from scratch_transformer.kit.resolve.build import inside
 from scratch_transformer.kit.resolve.build.values import Values
 from scratch_transformer.kit.resolve.weights.layout import Parameters
 
+pytestmark = pytest.mark.long
+
 ATTENTION = """
 class SelfAttention(nn.Module):
     def __init__(self, embed_dim, num_heads=8, head_dim=64):
@@ -107,7 +109,6 @@ def checked(folder, text, names=None):
     return check_here(path, names)
 
 
-@pytest.mark.long
 def test_a_whole_is_judged_with_the_reference_in_place_of_a_part_that_nothing_explains(tmp_path):
     attention = ATTENTION.replace("SCORES", "torch.sin(scores)")
     results = checked(tmp_path, HEAD + attention + BLOCK)
@@ -133,7 +134,6 @@ def test_defaults_are_as_before_once_it_is_built():
     assert Attention.__init__.__defaults__ == (64, 0.1)
 
 
-@pytest.mark.long
 def test_what_must_be_given_and_nobody_has_defined_is_the_references(tmp_path):
     of_layer, of_whole = GIVEN.split("\n\n\n")
     layer = checked(tmp_path, HEAD + of_layer)["DecoderLayer"]
@@ -144,7 +144,6 @@ def test_what_must_be_given_and_nobody_has_defined_is_the_references(tmp_path):
     assert any("the reference's TokenDecoder" in limit for limit in (*whole.limits, *whole.notes))
 
 
-@pytest.mark.long
 def test_what_everybody_knows_of_an_absent_package(tmp_path):
     path = tmp_path / "pretrained.py"
     path.write_text(PRETRAINED, encoding="utf-8")
@@ -217,7 +216,6 @@ class Encoder(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("step, ids", [("self.block(x)", ["B9"]), ("x + self.block(x)", [])])
 def test_one_layer_that_is_called_again_and_again_is_every_layer(step, ids, tmp_path):
     """What a loop does besides is not explained by that."""
@@ -252,7 +250,6 @@ class FeedForward(nn.Module):
 @pytest.mark.parametrize("output, inherited", [("self.norm(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
                                                ("self.norm.forward(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
                                                ("self.down(self.up(x).relu())", [])])  # fmt: skip
-@pytest.mark.long
 def test_what_is_wrong_in_a_part_that_is_never_called_explains_nothing(output, inherited, tmp_path):
     path = tmp_path / "unused.py"
     path.write_text(UNUSED.replace("OUTPUT", output), encoding="utf-8")
@@ -314,7 +311,6 @@ class SentenceEncoder(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("said", ["mask", "None"])
 def test_what_has_one_layer_is_measured_with_one_however_many_it_is_told_to_make(said, tmp_path):
     result = check_text(ONE_LAYER_EACH.replace("SAID", said), tmp_path)["SentenceEncoder"]
@@ -343,7 +339,6 @@ class Transformer(nn.Module):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("old, new, ids", [("", "", []), ("tgt_mask=future, ", "", ["A25"])])
-@pytest.mark.long
 def test_the_ids_that_a_model_hides_by_itself_are_found(old, new, ids, tmp_path):
     whole = check_text(HIDES.replace(old, new), tmp_path)["Transformer"]
     assert [m.id for m in whole.mistakes if m.severity == "mistake"] == ids and not whole.limits, whole
@@ -383,7 +378,6 @@ SCALED = "self.positions(self.source(src) * self.scale)"
     (SCALED, "self.target(tgt) * self.scale", [("P13", "decoder")]),
     (f"self.positions({SCALED})", "self.positions(self.target(tgt) * self.scale)", [("P12", "encoder")]),
 ])  # fmt: skip
-@pytest.mark.long
 def test_what_is_done_with_the_ids_of_one_language_alone(source, target, named, tmp_path):
     whole = check_text(ONE_SIDE.replace("SOURCE", source).replace("TARGET", target), tmp_path)["Transformer"]
     found = [m for m in whole.mistakes if m.id in ("E2", "P12", "P13")]
@@ -436,7 +430,6 @@ class GPT(nn.Module):
 
 
 @pytest.mark.parametrize("kept, said", [("scores =", ([], [])), ("", ([], ["A24"]))])
-@pytest.mark.long
 def test_a_mask_that_is_made_and_ignored_is_not_said_to_be_none(kept, said, tmp_path):
     result = check_text(LANGUAGE_MODEL.replace("KEPT", kept), tmp_path)["GPT"]
     assert ([m.id for m in result.mistakes if m.severity == "mistake"], result.inherited) == said, result
@@ -469,7 +462,6 @@ class Transformer(nn.Module):
 """
 
 
-@pytest.mark.long
 def test_a_single_final_norm_is_the_decoders(tmp_path):
     result = check_text(ONE_NORM, tmp_path)["Transformer"]
     assert (result.verdict, [mistake.id for mistake in result.mistakes]) == ("harmless deviation", ["B4", "B1"])

@@ -6,6 +6,8 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.report.words import explanation
 
+pytestmark = pytest.mark.long
+
 LAYER = """
 class Mixing(nn.Module):
     def __init__(self, width, heads):
@@ -30,7 +32,6 @@ class EncoderLayer(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mixed, ids", [
     ("q @ (k.mT @ v) / math.sqrt(q.size(-1))", {"A24", "A37"}),
     ("(q @ k.mT / math.sqrt(q.size(-1))).softmax(-1) @ v", {"A24"}),

@@ -6,6 +6,8 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.report.words import inherited_by
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("parts, said", [
     ([], "A: contains a part with LN1, B6, explained there."),

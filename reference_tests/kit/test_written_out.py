@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 BLOCK = """
 class TinyBlock(nn.Module):
     def __init__(self, n_embd, n_head):
@@ -72,7 +74,6 @@ def test_its_projections_are_found(text, tmp_path):
         (DECODER, "x = self.norm2(x + ", "x = self.norm2(", ""),
     ],
 )
-@pytest.mark.long
 def test_what_is_wrong_in_it_is_not_called_right(text, old, new, expected, tmp_path):
     assert old in text
     (result,) = check_text(text.replace(old, new), tmp_path).values()
@@ -120,7 +121,6 @@ class DecoderBlock(nn.Module):
 
 
 @pytest.mark.parametrize("old, new, ids", [("", "", []), ("self.norm1(query + self", "self.norm1(self", ["B13"])])
-@pytest.mark.long
 def test_a_block_that_is_called_an_attention_has_a_feed_forward_network(old, new, ids, tmp_path):
     results = check_text(ATTENDS_TWICE.replace(old, new), tmp_path)
     assert results["EncoderBlock"].ids == ids

@@ -182,6 +182,7 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
     not torch.distributed.is_available() or sys.platform == "win32" or not has_fsdp_checkpoints(),
     reason="needs torch.distributed with gloo, and a torch that writes FSDP's checkpoints as safetensors",
 )
+@pytest.mark.long
 def test_two_processes_have_the_losses_and_the_weights_of_one(tmp_path):
     tiny.run(tmp_path / "whole", model__dropout=0.0)
     tiny.run(tmp_path / "begun", model__dropout=0.0, training__steps=4)

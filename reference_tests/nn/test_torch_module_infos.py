@@ -75,6 +75,7 @@ def op_infos():
     ("training", "dtype"), [(True, torch.float64), (False, torch.float64), (True, torch.float32)], ids=str
 )
 @pytest.mark.parametrize("name", MODULES)
+@pytest.mark.long
 def test_module(name, training, dtype, module_infos):
     for where, sample in module_samples(module_infos, name, "module_inputs_func", dtype, training):
         arguments = sample.constructor_input

@@ -9,6 +9,7 @@ from scratch_transformer import nn
 from scratch_transformer.conformance import Draw
 
 test_definition, test_precision, test_errors = prove("Transformer")
+test_precision = pytest.mark.long(test_precision)  # its layers and stacks are proved in every precision
 
 B, T, S, H, E, FF = 3, 4, 5, 3, 6, 7
 MODEL = {"d_model": E, "nhead": H, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": FF}

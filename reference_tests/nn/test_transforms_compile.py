@@ -86,6 +86,7 @@ def test_one_compiled_graph_serves_every_length():
     reason="inductor makes C++ on the CPU, and there is no compiler for it",
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of older inductors, about their own settings
+@pytest.mark.long
 def test_inductor(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     ours = nn.TransformerEncoderLayer(6, 3, 7, 0.0, batch_first=True).double()

@@ -66,6 +66,7 @@ def test_gradcheck_and_gradgradcheck(component, case):
     "options", [{}, {"is_causal": True}, {"scale": 0.7}, {"enable_gqa": True}, {"dropout_p": 0.3}], ids=str
 )
 @pytest.mark.parametrize("has_mask", [False, True])
+@pytest.mark.long
 def test_attention_with_rows_that_see_nothing(options, has_mask):
     """Where everything is masked the result is constant zero, and so are its derivatives, also numerically."""
     draw = Draw(0)

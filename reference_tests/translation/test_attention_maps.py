@@ -109,6 +109,7 @@ def labels(axis):
 
 
 @pytest.mark.parametrize("suffix, start", [(".png", b"\x89PNG"), (".svg", b"<?xml"), (".pdf", b"%PDF")])
+@pytest.mark.long
 def test_pictures_are_written(maps, tmp_path, suffix, start):
     one_layer = attention_maps.AttentionMaps(
         ["$a_1$", "語"], ["<bos>"], maps.encoder[:1], maps.decoder[:1], maps.cross[:1]

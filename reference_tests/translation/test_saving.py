@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
         ("language", ["3", "10", "17", "28", "38", "49", "57"]),
     ],
 )
+@pytest.mark.long
 def test_killed_before_any_change_of_a_file(task, points, tmp_path):
     """At a sample of all changes (`killed.py` with every number takes some minutes): before the configuration, the
     vocabulary, a checkpoint's tensors and its name, and while old checkpoints are removed."""

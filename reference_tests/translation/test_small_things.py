@@ -148,6 +148,7 @@ def test_it_is_for_a_run_that_is_resumed():
 @pytest.mark.parametrize(
     ("kilobytes", "file"), [(4, "target_tokenizer.json"), (40, "optimizer.safetensors"), (24, "tensorboard")]
 )
+@pytest.mark.long
 def test_a_limit_of_the_size_of_files_names_the_file(tmp_path, kilobytes, file):
     """Nobody is told to go on with a run that is not there."""
     steps = ["--steps", "900", "--set", "training.checkpoint_every=900"] if file == "tensorboard" else []
@@ -160,6 +161,7 @@ def test_a_limit_of_the_size_of_files_names_the_file(tmp_path, kilobytes, file):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs setrlimit")
+@pytest.mark.long
 def test_a_limit_of_open_files_says_how_to_go_on(tmp_path):
     out = tmp_path / "x"
     done = limited("RLIMIT_NOFILE", 16, "train", *SMALL, "--workers", "2", "--out", str(out))
@@ -189,6 +191,7 @@ def test_settings_are_not_written_before_all_goes_well(folder):
 # ---- Several processes ----
 
 
+@pytest.mark.long
 def test_a_folder_that_is_there_is_one_line_of_several_processes(folder):
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29641"]
     command += ["-m", "scratch_transformer.translation.train", "--out", str(folder)]

@@ -78,6 +78,7 @@ def test_every_variant_trains_and_loads(tmp_path, others):
     assert not run.model.training
 
 
+@pytest.mark.long
 def test_compiled_it_is_the_same(whole, tmp_path, monkeypatch):
     """Through torch.compile's tracing; without its code generator, which takes a minute."""
     compiled = torch.compile
