@@ -2,10 +2,11 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_FORWARD
-from scratch_transformer.kit.report.words import explanation
+from scratch_transformer.kit.report.fixes import repeated
+from scratch_transformer.kit.report.words import explanation, listing
 
 ROTARY = """
 class RotaryAttention(nn.Module):
@@ -68,3 +69,38 @@ def test_what_mends_code_that_stops_fits_its_form_and_is_said_once(text, fix, tm
     (named,) = found.mistakes
     assert (named.id, named.fix) == ("B26", fix)
     assert " ".join(" ".join(explanation(found)).split()).count("missing 1 required positional argument") <= 1
+
+
+PROJECTIONS = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.heads, self.width = num_heads, d_model // num_heads
+        self.wq = nn.Linear(d_model, d_model, bias=False)  # queries
+        self.wk = nn.Linear(d_model, d_model, bias=False)
+        self.wv = nn.Linear(d_model, d_model, bias=False)
+        self.dropout = nn.Dropout(0.0)
+        self.wo = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, q, k, v, mask=None):
+        q, k, v = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (self.wq(q), self.wk(k), self.wv(v)))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.width)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.wo((self.dropout(scores.softmax(-1)) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_all_projections_are_mended_one_below_the_other_and_the_rest_is_told(tmp_path):
+    named = next(one for one in check_text(PROJECTIONS, tmp_path)["MultiHeadAttention"].mistakes if one.id == "A14")
+    shown = [(sign, line.strip().partition(" = ")[0]) for sign, _, line in listing(named) if sign in ("-", "+")]
+    assert shown == [(sign, f"self.w{which}") for sign in "-+" for which in "qkv"]
+    assert not any("bias" in line for line in named.put) and named.put[0].endswith("# queries")
+    last = next(n for n, line in enumerate((IMPORTS + PROJECTIONS).splitlines(), 1) if "self.wo =" in line)
+    assert named.fix.endswith(f"The same in line {last}.")
+
+
+def test_of_many_layers_without_biases_not_all_are_projections():
+    more = "".join(f"        self.l{n} = nn.Linear(8, 8, bias=False)\n" for n in range(2))
+    assert repeated("A14", "", (PROJECTIONS + more).splitlines()) == {}

@@ -401,7 +401,11 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     text = "".join(linecache.getlines(found.file))
     if text and text != source.text:
         source = Source(found.file, text)
-    return named(finding, source, found.line, found.put)
+    told = named(finding, source, found.line, found.put, found.gone)
+    if found.also:
+        numbers = " and ".join(filter(None, (", ".join(map(str, found.also[:-1])), str(found.also[-1]))))
+        told.fix += f" The same in line{'s' if len(found.also) > 1 else ''} {numbers}."
+    return told
 
 
 def _told_in_vain(finding: Finding, value: Any) -> str:
@@ -421,12 +425,12 @@ UNREAD = ("Python cannot read line {} (", "({}) cannot be read and is left out")
 """What is said of a line."""
 
 
-def named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = ()) -> Named:
-    """A finding as plain data. line: to look at, of the file. put: what should stand there."""
+def named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = (), gone: int = 1) -> Named:
+    """A finding as plain data. line: of the file, to look at. put: what should stand in place of `gone` lines there."""
     mistake = finding.mistake
-    first, code = lines.excerpt(source.text, line) if line else (0, [])
+    first, code = lines.excerpt(source.text, line, gone) if line else (0, [])
     return Named(
         mistake.id, mistake.title, finding.severity, finding.does or mistake.does, mistake.expected, finding.evidence,
         finding.fix or mistake.fixes.get(finding.form, mistake.fix), mistake.source, finding.words,
-        source.where(line) if line else "", code, first, line, list(put),
+        source.where(line) if line else "", code, first, line, list(put), gone,
     )  # fmt: skip

@@ -10,6 +10,6 @@ def mended(path, name, id):
     if found is None:
         return None
     lines = path.read_text(encoding="utf-8").splitlines()
-    lines[found.line - 1 : found.line] = found.put
+    lines[found.line - 1 : found.line - 1 + found.gone] = found.put
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return check_here(path, {name})[name]

@@ -8,7 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 Rewrite = Callable[[str], str]
 MASK = r"(?P<mask>(?:self\.)?\w*mask\w*(?:\[[^\]]*\])?)"
 SCORES = r"(?P<scores>\w+)"
-LEAST = r"-\s*1e4|-\s*10000(?:\.0*)?|-\s*1e\+?0?9|-\s*1e1[0-9]|float\(['\"]-1e\d+['\"]\)|-\s*1e20"
+LEAST = (
+    r"(?<!\*)(?<!\* )(?:-\s*1e4|-\s*10000(?:\.0*)?|-\s*1e\+?0?9|-\s*1e1[0-9]|float\(['\"]-1e\d+['\"]\)|-\s*1e20)"
+    r"(?![\d.]| ?\*)"
+)
+"""Not as a factor: the mask times -∞ is NaN."""
 INF = 'float("-inf")'
 
 
@@ -23,6 +27,19 @@ def fixed(id: str, form: str, lines: Sequence[str]) -> tuple[int, list[str]] | N
         if new != code.rstrip():
             return index, (new + ("  " + hash + comment if hash else "")).split("\n")
     return None
+
+
+def repeated(id: str, form: str, lines: Sequence[str]) -> dict[int, str]:
+    """The indices of all lines that are to be changed in the same way, and what to put in the place of each.
+
+    Of what is often written several times: projections without biases, what masks are filled with. {} if it is not.
+    """
+    found = [(n, new) for n, line in enumerate(lines) if id in REPEATED and (new := fixed(id, form, [line]))]
+    return {n: new[1][0] for n, new in found if len(new[1]) == 1} if len(found) <= MOST_OF_A_KIND else {}
+
+
+REPEATED, MOST_OF_A_KIND = ("A8", "A10", "A14"), 4
+"""Of more, some are other things: a network's layers, the model's head."""
 
 
 def _rewrite(id: str, form: str) -> Rewrite | None:
@@ -42,6 +59,8 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
     if id == "A31":
         return _asked_for
+    if id in ("A8", "A10"):  # a number for each type, in one line
+        return lambda code: re.sub(LEAST, INF, code)
     patterns = REWRITES.get(id)
     return _by(*patterns) if patterns else None
 
@@ -63,8 +82,6 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     "LN3": (r"(\beps\w*(?:: float)? ?= ?)(?!1e-0?5\b|0\.00001\b)\d(?:[\d.]|e-\d)*", r"\g<1>1e-5"),
     "A2": (r"(softmax\((?:.*, )?(?:dim=|axis=)?)(?:-[23]|[0-3])\)", r"\g<1>-1)"),
     "A4": (r"(?<!-)\b1e-\d+|-\s*1e-\d+", INF),
-    "A8": (LEAST, INF),
-    "A10": (LEAST, INF),
     "A24": (r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3"),
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
     "A14": (r"(Linear\(.*), bias=False", r"\1"),

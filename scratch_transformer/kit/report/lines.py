@@ -16,7 +16,7 @@ from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
 from scratch_transformer.kit.report import handed, numbers, sums
-from scratch_transformer.kit.report.fixes import fixed
+from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
 
 AROUND = 2
@@ -67,13 +67,16 @@ def is_made_in(id: str, definition: Any) -> bool:
 class Place(NamedTuple):
     """A line of a file to look at for a mistake, and what to put there: nothing where more has to change.
 
-    fix: in place of the mistake's own, which does not fit there.
+    fix: in place of the mistake's own, which does not fit there. gone: how many lines that is put in the place of.
+    also: other lines that are to be changed in the same way.
     """
 
     file: str
     line: int
     put: list[str]
     fix: str = ""
+    gone: int = 1
+    also: tuple[int, ...] = ()
 
 
 def place(
@@ -122,7 +125,8 @@ def place(
             at, put = _before_its_statement(1 + found[0], found[1], room)
             if id == "B12" and not any("self" in line for line in room.lines):
                 put = []  # a function is told by its caller whether it trains
-            return _of_its_kind(id, form, room.name, room.file, room.start + at, put)
+            lines = ["" if n in texts else line for n, line in enumerate(room.lines)]
+            return _with_others(_of_its_kind(id, form, room.name, room.file, room.start + at, put), id, form, at, lines)
     heads: dict[str, Callable[[Any], Place | None]] = {"LN8": _made_without, "B33": _going_back}
     heads["B29"] = functools.partial(_taken_by, parameter=form)
     find = heads.get(id)
@@ -167,6 +171,16 @@ def _of_its_kind(id: str, form: str, norm: str, file: str, line: int, put: list[
     """The same, but for the ε of an RMSNorm: PyTorch's default is no model's. norm: its name, or a line with it."""
     is_rms = id == "LN3" and form != LARGE_EPS and "rms" in norm.lower()
     return Place(file, line, [], OF_RMS) if is_rms else Place(file, line, put)
+
+
+def _with_others(one: Place, id: str, form: str, at: int, lines: list[str]) -> Place:
+    """With the lines behind it that are to be changed in the same way, and with the numbers of those further away."""
+    others = repeated(id, form, lines)
+    end = next(n for n in range(at + 1, len(lines) + 1) if n not in others)
+    if at not in others or not one.put:
+        return one
+    apart = tuple(one.line + n - at for n in others if not at <= n < end)
+    return one._replace(put=[others[n] for n in range(at, end)], gone=end - at, also=apart)
 
 
 def _before_its_statement(number: int, put: list[str], room: _Room) -> tuple[int, list[str]]:
@@ -344,8 +358,8 @@ def _texts(lines: list[str]) -> set[int]:
     return {line for text in texts for line in range(text.lineno - 1, text.end_lineno or text.lineno)}
 
 
-def excerpt(text: str, line: int) -> tuple[int, list[str]]:
-    """The number of the first line shown, and the lines around one of a file."""
+def excerpt(text: str, line: int, several: int = 1) -> tuple[int, list[str]]:
+    """The number of the first line shown, and the lines around one of a file, or around several from that one on."""
     lines = text.splitlines()
     first = max(line - AROUND, 1)
-    return first, [shown.rstrip() for shown in lines[first - 1 : line + AROUND]]
+    return first, [shown.rstrip() for shown in lines[first - 1 : line + several - 1 + AROUND]]

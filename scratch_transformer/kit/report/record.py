@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 class Named:
     """A mistake of the catalogue, found: its texts, the numbers that show it, and the learner's own lines.
 
-    code: lines of the file from line `first` on; `line` is the one to look at, and `put` what should stand there.
+    code: lines of the file from line `first` on; `line` is the one to look at, and `put` what should stand there, and
+    in the place of those behind it, if `gone` are more than one.
     """
 
     id: str
@@ -26,6 +27,7 @@ class Named:
     first: int = 0
     line: int = 0
     put: list[str] = field(default_factory=list)
+    gone: int = 1
 
 
 @dataclass

@@ -95,12 +95,13 @@ def _paragraphs(named: Named, result: Record, width: int) -> list[str]:
 def listing(named: Named) -> list[tuple[str, int, str]]:
     """(sign, number, line) of the learner's own lines: ">" the one to look at; "-" and "+" what the fix changes."""
     shown: list[tuple[str, int, str]] = []
+    last = named.line + named.gone - 1
     for number, code in enumerate(named.code, named.first):
-        if number != named.line:
+        if not named.line <= number <= last:
             shown.append((" ", number, code))
             continue
         shown.append(("-" if named.put else ">", number, code))
-        shown += [("+", 0, new) for new in named.put]
+        shown += [("+", 0, new) for new in named.put if number == last]
     return shown
 
 
