@@ -86,6 +86,15 @@ class Model(nn.Module):
 )
 
 
+@pytest.mark.parametrize("given, line", [("x, mask", 12), ("x, x, x", 12), ("x, lambda y: self.attention(y)", 11)])
+def test_a_sublayer_is_told_from_a_residual_connection_by_what_it_is_given(given, line, layer):
+    """The first dropout is that of a sublayer's output, which may be called one; the second is that of the sum."""
+    body = "a = self.d1(self.sublayer(x))\n        x = self.d2(x + a)"
+    cls = layer("a = self.attention(x, x, x)[0]\n        a = self.d1(a)\n        x = self.n1(x + a)",
+                body.replace("(x))", f"({given}))"))  # fmt: skip
+    assert place("B24", "", cls).line == line
+
+
 def test_the_dropout_of_words_is_not_shown_for_that_of_a_sum(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "words_and_sums.py").write_text(WITH_WORDS)

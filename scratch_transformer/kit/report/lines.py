@@ -15,7 +15,7 @@ from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
-from scratch_transformer.kit.report import handed, numbers, sums
+from scratch_transformer.kit.report import handed, numbers, scales, sums
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
 
@@ -39,6 +39,8 @@ FIXES = {"B6": "Tell it how much to drop, as the class itself is told: dropout i
 """Where that is so."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
+UNSCALED = {("A1", "not scaled"), ("A1", "divided after the softmax")}
+"""Not made by the number that scores are scaled with."""
 LAST = {*MERGES, ("B17", "at the end too")}
 """What comes after something right that has the same words."""
 OF_NETWORKS = ("B7", "B16", "B17")
@@ -106,6 +108,9 @@ def place(
             rewritten = fixed(id, form, [lines[number].rstrip("\n")])
             put = rewritten[1] if rewritten else []
             return _of_its_kind(id, form, lines[number], inspect.getsourcefile(one) or "", start + number, put)
+    for one in definitions if (id, form) not in UNSCALED and id == "A1" else ():
+        if (scale := scales.made(one)) is not None:
+            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + scale[0], scale[1])
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:

@@ -93,7 +93,8 @@ class _Forward:
         body = getattr(tree_of(definition), "body", [])
         own = next((f for f in body if isinstance(f, ast.FunctionDef) and f.name == "forward"), None)
         self.body = own.body if own is not None else []
-        self.given = {arg.arg for arg in own.args.args[1:2]} if own is not None else set()
+        taken = [arg.arg for arg in own.args.args[1:]] if own is not None else []
+        self.given, self.besides = {*taken[:1]}, {*taken[1:]}
         self.names = {called: made_of(definition, called) for called in (NORM, DROPOUT, CONNECTION)}
         self.known: dict[str, bool] = {}
         self.sums: set[ast.stmt] = set()
@@ -122,12 +123,25 @@ class _Forward:
 
     def is_sum(self, value: ast.expr | None) -> bool:
         """x + f(x), or what a residual connection gives; a name of such, and the norm or what dropout leaves of it."""
-        if isinstance(value, ast.Call) and len(value.args) > 1 and self.is_called(value, CONNECTION):
+        if (
+            isinstance(value, ast.Call)
+            and self.is_called(value, CONNECTION)
+            and any(map(self.is_added, value.args[1:]))
+        ):
             return True
         if isinstance(value, ast.Call):
             return any(self.is_called(value, word) for word in (NORM, DROPOUT)) and self.is_sum(_first(value))
         is_added = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)
         return is_added or (isinstance(value, ast.Name) and self.known.get(value.id, False))
+
+    def is_added(self, value: ast.expr) -> bool:
+        """Whether a residual connection, and no sublayer of such a name, is given this besides x: what it adds.
+
+        self.sublayer(x, mask) and self.sublayer(x, x, x) have masks, memory or x again.
+        """
+        is_other = isinstance(value, ast.Name) and value.id not in {*self.given, *self.besides}
+        is_made = isinstance(value, (ast.Call, ast.Lambda, ast.Attribute)) or is_other
+        return is_made and "mask" not in ast.unparse(getattr(value, "func", value))
 
     def is_residual(self, value: ast.expr | None) -> bool:
         """Whether it is what forward was given, or a sum that an earlier sublayer ended in."""
