@@ -15,7 +15,7 @@ from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
-from scratch_transformer.kit.report import handed, numbers, scales, sums
+from scratch_transformer.kit.report import handed, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
 
@@ -138,6 +138,9 @@ def place(
     head = find(target) if find is not None else None
     if head is not None:
         return head
+    if id == "A25" and (without := unpassed.call(definitions)) is not None:
+        file, start = inspect.getsourcefile(without.definition) or "", lines_of(without.definition)[1]
+        return Place(file, start + without.line, [], without.fix)
     side = re.match(r"\w*(enc|dec)\w* is not listened to", form) if id == "B28" else None
     for one in sums.layers_first(definitions) if id in OF_SUMS else definitions if id in READ and not side else ():
         if (number := READ[id](one)) is not None:
