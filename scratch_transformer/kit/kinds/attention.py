@@ -48,7 +48,7 @@ HEAD_MISTAKES = (
     *(KEYS_ARE_QUERIES, "A13", "A14", "A15", "A19"),
     *CROSSED,
     *OF_ANOTHER,
-    *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32", "A35"),
+    *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32", "A35", "P4:attention goes along it"),
     *("B10", "B12", "B27", "B33", "B32", "B21", "B22", "B26", "B29", "B30:", "B34", "A39", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))

@@ -4,6 +4,8 @@ from scratch_transformer.kit.kind import Mistake
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 
 IN_A_BATCH = "in a batch; a sentence alone, (length, d_model), gets the right ones"
+ATTENTION_ALONG_IT = "attention goes along it"
+"""A form of P4 without any positions."""
 NO_POSITIONS = "it has none at all, neither added nor rotary: of the order it knows what its masks tell"
 EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
 POSITIONS_SOURCE = "Vaswani et al. 2017, section 3.5"

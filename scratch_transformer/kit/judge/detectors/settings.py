@@ -21,6 +21,7 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import OUTSIDE
+from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_RMS
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
@@ -36,6 +37,14 @@ PYTORCH_EPS = 1e-5
 """The default of nn.LayerNorm."""
 MOST_EPS = 0.01
 """Of a norm, beside which the variance of ordinary tokens is large."""
+ATTENDS = (
+    "Attention goes along the first dimension of what is said to be (batch, length, d_model): the samples of a batch "
+    "attend to each other, and the tokens of a sentence do not."
+)
+BATCH_FIRST = (
+    "batch_first=True in torch.nn's attention and layers, and no transpose; or a transpose before those that take "
+    "(length, batch, d_model), and one after them."
+)
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
@@ -157,6 +166,15 @@ def rows_of_samples(session: Session, best: Hypothesis | None) -> Iterator[Findi
         yield Finding(MISTAKES["P4"], said, entries={"position_axis": "batch"})
 
 
+def attends_along_the_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P4: the same of what attends."""
+    if best is None or ("x" not in session.kind.inputs and "query" not in session.kind.inputs):
+        return
+    if session.kind.name != "PositionalEncoding" and (shape := session.candidate.documented_batch_first()):
+        said = f"Tokens attend along the first dimension. Of its input it says {shape}: that is the number of samples."
+        yield Finding(MISTAKES["P4"], said, ATTENTION_ALONG_IT, does=ATTENDS, fix=BATCH_FIRST)
+
+
 def masks_that_are_exchanged(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A27: called as the names of its masks say, it stops, and the other way round it is right."""
     names = session.candidate.exchanged_masks()
@@ -213,6 +231,7 @@ SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("P1",), odd_width),
     (("LN3",), other_default),
     (("P4",), rows_of_samples),
+    (("P4",), attends_along_the_batch),
     (("A32",), other_than_documented),
     (("A27",), masks_that_are_exchanged),
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import linecache
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import source_of, tree_of
 from scratch_transformer.kit.resolve.call.masks import Form
 
 IS = r"[`'\"]*\s*(?:=+|:|→|->|means?|is|for|marks?|where|indicates?|if)\s+(?:that\s+)?(?:(?!no)\w+\s+)?"
@@ -20,6 +21,7 @@ BATCH, LENGTH = r"(?:batch\w*|bsz|bs|B|N)", r"(?:seq\w*|(?:max_?)?len\w*|num_?to
 BATCH_FIRST = re.compile(rf"[\[(]\s*{BATCH}(?: size)?\s*,\s*{LENGTH}\b(?: len(?:gth)?)?\s*,[^\])]*[\])]", re.IGNORECASE)
 LENGTH_FIRST = re.compile(rf"[\[(]\s*{LENGTH}(?: len(?:gth)?)?\s*,\s*{BATCH}\b(?: size)?\s*,", re.IGNORECASE)
 """Of a shape in words: (batch_size, seq_len, d_model)."""
+SIZES = re.compile(r"\(?(?P<names>\w+, \w+(, \w+)*)\)? = \w+\.(shape|size\(\))")
 CUT = re.compile(r"\b(?P<name>\w+)\[:, *:-1\][\s\S]{0,400}\b(?P=name)\[:, *1:\]")
 WINDOW = re.compile(
     r"\b(?P<name>\w+)\[(?P<i>\w+) *: *(?P=i) *\+ *(?P<length>[\w.]+)\]"
@@ -48,17 +50,26 @@ def contradiction(thing: Any, masks: Mapping[str, tuple[str, Form]]) -> str:
 
 
 def batch_first(thing: Any) -> str:
-    """What is said in forward of the shape of tokens, (batch, length, d_model), in texts and comments; "" if nothing.
+    """What is said in forward of the shape of tokens, (batch, length, d_model); "" if nothing.
 
-    Nothing, too, where the other order is said anywhere in the class.
+    In texts, comments and names: B, T, C = x.shape. Nothing, too, where the other order is said anywhere in the class.
     """
     cls: Any = type(thing)
     whole, forward = source_of(cls), source_of(getattr(cls, "forward", None))
     if not whole or not forward:
         return ""
     comments = "\n".join(line.partition("#")[2] for line in forward.splitlines())
-    said = BATCH_FIRST.search(f"{inspect.getdoc(cls.forward) or ''}\n{comments}")
-    return "" if said is None or LENGTH_FIRST.search(whole) else said[0]
+    said = BATCH_FIRST.search(f"{inspect.getdoc(cls.forward) or ''}\n{comments}\n{_unpacked(cls.forward)}")
+    return "" if said is None or LENGTH_FIRST.search(f"{whole}\n{_unpacked(cls.forward)}") else said[0]
+
+
+def _unpacked(forward: Any) -> str:
+    """The names of the sizes that the first statement asks an argument for, B, T, C = x.shape, as a tuple."""
+    for statement in getattr(tree_of(forward), "body", [])[:2]:  # behind its documentation
+        asked = SIZES.fullmatch(ast.unparse(statement)) if isinstance(statement, ast.Assign) else None
+        if asked:
+            return f"({asked['names']})"
+    return ""
 
 
 def meaning(thing: Any, parameter: str) -> str:
