@@ -20,7 +20,7 @@ from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import scripts
+from scratch_transformer.kit.judge import added_masks, scripts
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
@@ -293,6 +293,7 @@ class Checking:
                     known, seconds = self.library.known_of(outcome.candidate.made), self._left_since(begin)
                     diagnosis = diagnose(outcome.candidate, known, seconds=seconds)
                     diagnosis = self._with_causal_flag(value, diagnosis)
+                    diagnosis = added_masks.with_added(outcome.candidate, diagnosis, source.text, self._makers(value))
         except TimeUp:
             another = another_sort.lacks(self.library) or other_designs.design_of(value)
             if another and not self.job.get("only"):
@@ -306,6 +307,13 @@ class Checking:
         if not is_none:
             self.results.by_its_parts(result, value, outcome, source)
         return unchecked(is_none) if is_none else result
+
+    def _makers(self, value: Any) -> list[added_masks.Made]:
+        """The functions beside something that make masks."""
+        home = getattr(value, "__module__", "")
+        found = [(of, one) for of, one in self.library.resolved.items() if one.kind.name.endswith("Mask")]
+        own = [(of, one) for of, one in found if of in self.library.diagnoses and getattr(of, "__module__", "") == home]
+        return [(getattr(of, "__name__", "mask"), one, self.library.diagnoses[of]) for of, one in own]
 
     def _why_long(self) -> str:
         """Of what is large, that it is, and what to do; else a guess."""

@@ -192,6 +192,7 @@ class Candidate:
     is_causal_by_name: whether somebody expects that it hides the future without being given a mask.
     used_old_masks: whether a call so far used a mask as PyTorch takes none today.
     text: its code, as far as it can be read.
+    makes: of what makes a mask, "boolean", "numbers" that are 0 or not, or "added", 0 and far below; "" of others.
     blocked_is: "True" or "False", the value that its file blocks in the masks that it makes; "" if that is not known.
     """
 
@@ -219,12 +220,17 @@ class Candidate:
         self.takes_vectors = False
         self.is_causal_by_name = self.says_sides = True
         self.used_old_masks = False
-        self.blocked_is = self.text = ""
+        self.blocked_is = self.text = self.makes = ""
 
     @property
     def projected_twice(self) -> str:
         """Names of its layers before an attention that projects again, which were made to change nothing."""
         return ""
+
+    @property
+    def adds_masks(self) -> bool:
+        """Whether every mask that it is given is of 0 and -∞, and added to the scores."""
+        return False
 
     @property
     def is_called_alone(self) -> bool:

@@ -125,6 +125,11 @@ class Resolved(Candidate):
         self._missing = frozenset(name for name, positions in self.layout.items() if bool((positions < 0).all()))
 
     @property
+    def adds_masks(self) -> bool:
+        forms = [form for _, form in self.plan.masks.values()]
+        return bool(forms) and all(form.polarity.endswith(", added") for form in forms)
+
+    @property
     def is_called_alone(self) -> bool:
         """In another order of dimensions its tokens may be taken for samples or heads, of which there may be one."""
         is_core = self.kind.name == "ScaledDotProductAttention"

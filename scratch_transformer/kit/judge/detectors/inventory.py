@@ -221,8 +221,9 @@ def _called(session: Session) -> set[nn.Module]:
 
 
 def _is_read(module: nn.Module, path: str) -> bool:
-    """Whether any method but the constructor reads a part."""
-    methods = [member for name, member in vars(type(module)).items() if name != "__init__"]
+    """Whether any method but the constructor reads a part, those of its bases too."""
+    classes = [cls for cls in type(module).__mro__ if issubclass(cls, nn.Module) and cls is not nn.Module]
+    methods = [member for cls in classes for name, member in vars(cls).items() if name != "__init__"]
     read = {name for method in methods for name in getattr(getattr(method, "__code__", None), "co_names", ())}
     return path.rpartition(".")[2] in read
 

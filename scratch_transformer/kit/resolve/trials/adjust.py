@@ -39,7 +39,7 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
     """Where a learner's positions are returned alone, x is added: whoever wrote them adds it outside."""
     if candidate.kind.name.endswith("Mask"):
         with double():
-            form = mask_functions.form_of(candidate(**probe.inputs))
+            form = candidate.makes = mask_functions.form_of(candidate(**probe.inputs))
             candidate.post = mask_functions.as_mask(form)
             if form != "added":
                 candidate.blocked_is = mask_functions.blocked_value(candidate.made)
