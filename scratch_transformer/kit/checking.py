@@ -20,7 +20,7 @@ from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge import added_masks, scripts
+from scratch_transformer.kit.judge import added_masks, causal_flags, scripts
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
@@ -30,7 +30,7 @@ from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, 
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.resolve.names.inputs import causal_flags
+from scratch_transformer.kit.resolve.names import inputs
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
 from scratch_transformer.kit.results import Results, named
@@ -293,6 +293,7 @@ class Checking:
                     known, seconds = self.library.known_of(outcome.candidate.made), self._left_since(begin)
                     diagnosis = diagnose(outcome.candidate, known, seconds=seconds)
                     diagnosis = self._with_causal_flag(value, diagnosis)
+                    diagnosis = causal_flags.with_flag(outcome.candidate, diagnosis)
                     diagnosis = added_masks.with_added(outcome.candidate, diagnosis, source.text, self._makers(value))
         except TimeUp:
             another = another_sort.lacks(self.library) or other_designs.design_of(value)
@@ -363,7 +364,7 @@ class Checking:
 
         A function that attends is not built: what would be made of its queries and keys are weights.
         """
-        names = causal_flags(construct.parameters_of(value))
+        names = inputs.causal_flags(construct.parameters_of(value))
         if not names or not diagnosis.kind.endswith("Attention") or diagnosis.kind == "ScaledDotProductAttention":
             return diagnosis
         self.library.given = {**self.library.given, names[0]: True}

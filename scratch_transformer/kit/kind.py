@@ -280,6 +280,11 @@ class Candidate:
         """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
         return []
 
+    @property
+    def causal_flag(self) -> str:
+        """A parameter of its forward, False by default, with which the future is hidden; "" if there is none."""
+        return ""
+
     def told_causal(self, **inputs: Any) -> Tensor | None:
         """Its output where a flag of its forward, is_causal=True, hides the future too; None if it has none."""
         return None
@@ -524,6 +529,11 @@ class Diagnosis:
     recipe: Recipe = RIGHT
     ordinary: float | None = None
     unexplained: bool = False
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether its numbers are known to be those of its recipe."""
+        return self.verdict not in ("unknown mismatch", "crashed")
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ WRITTEN_IN = "a number that is written in, and right for heads of one width"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 LENT = "the part that the reference stands in for may make the mask, or read it the other way round"
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
+BESIDE_A_MASK = "is_causal=True alone hides nothing; as in torch.nn, it may only be said beside a mask"
+"""A form of A25."""
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
@@ -639,7 +641,7 @@ print("right:", scores.softmax(-1))
         source=MASKS,
         mathematics="right: query i sees key j if j ≤ i      here: for all j",
         changes={"": {"causal": "ignored"}, "nor one for the padding": {"self_mask": "none"}},
-        severities={NOT_ASKED: "note", LENT: "note"},
+        severities={NOT_ASKED: "note", LENT: "note", BESIDE_A_MASK: "note"},
         demo="""\
 import torch
 torch.manual_seed(0)

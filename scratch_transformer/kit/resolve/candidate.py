@@ -206,10 +206,14 @@ class Resolved(Candidate):
             given = self.plan.apart(inputs)
             return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
 
+    @property
+    def causal_flag(self) -> str:
+        own = causal_flags(parameters_of(self.function), alone=not self.plan.masks)
+        return next((name for name in own if name not in self.plan.arguments), "")
+
     def told_causal(self, **inputs: Any) -> Tensor | None:
-        own = causal_flags(parameters_of(self.function))
-        told, flag = self.plan, next((name for name in own if name not in self.plan.arguments), None)
-        if flag is None:
+        told, flag = self.plan, self.causal_flag
+        if not flag:
             return None
         self.plan = replace(told, constants={**told.constants, flag: True})
         try:

@@ -110,9 +110,14 @@ CAUSAL_FLAGS = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask"
 """Flags of a constructor or a forward, False by default, with which the future is hidden."""
 
 
-def causal_flags(parameters: Iterable[inspect.Parameter]) -> list[str]:
-    """The names of those among the parameters."""
-    return [p.name for p in parameters if p.default is False and plain(p.name) in CAUSAL_FLAGS]
+ALONE = ("usemask", "applymask", "masked", "maskfuture", "lookahead", "hidefuture")
+"""The same, where nothing takes a mask that they might be about."""
+
+
+def causal_flags(parameters: Iterable[inspect.Parameter], alone: bool = False) -> list[str]:
+    """The names of those among the parameters. alone: no mask is taken."""
+    names = (*CAUSAL_FLAGS, *ALONE) if alone else CAUSAL_FLAGS
+    return [p.name for p in parameters if p.default is False and plain(p.name) in names]
 
 
 KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$")
