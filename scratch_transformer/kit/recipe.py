@@ -89,6 +89,7 @@ class Recipe:
     gate: str = "gate"  # which of the two goes through the activation
     gating: str = "product"
     norm_order: str = "post"  # "parallel": x + f(norm(x)) + g(norm(x)); "neither": f(x); "thrown away": x
+    # "before and after": norm(x + f(norm(x)))
     norms: str = "own"  # "shared"; of a decoder's layer also which norm each sublayer has: "1 2 2"
     residual: str = "input"  # "memory", "value", "key", "block's input": what is added to a sublayer's output
     # "block's input, in cross-attention"; "own output": it itself; "twice": the input, two times; "negative": the input

@@ -71,6 +71,7 @@ NO_FORMS = {
     ("A23", "features before tokens"): UNKNOWN,
     ("B13", "f(x), without a norm either"): UNKNOWN,
     ("E2", "plus √d_model"): UNKNOWN,
+    ("B15", "a sublayer's own, before it and after its sum: norm(x + f(norm(x)))"): UNKNOWN,
     ("B15", "the first sublayer's for the second too"): UNKNOWN,
     ("B15", "the second sublayer's for the third too"): UNKNOWN,
     ("B15", "the first sublayer's for the third too"): UNKNOWN,

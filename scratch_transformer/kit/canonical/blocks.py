@@ -34,6 +34,8 @@ def connect(
         total = residual(x, y, recipe, others) + y
         total = total if order == "pre" else norm(total)
         return x + total if recipe.residual == "after the norm too" else total
+    if order == "before and after":
+        return norm(x + sublayer(norm(x)))
     if order == "residual after norm":
         x = norm(x)
         return x + sublayer(x)

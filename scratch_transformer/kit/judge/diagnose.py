@@ -10,9 +10,11 @@ several mistakes explain alike is reported as such; what none explains stays une
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+
+import torch
 
 from scratch_transformer.conformance.switches import exact
 from scratch_transformer.kit import clock
@@ -30,6 +32,7 @@ from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesi
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing, shapes
 from scratch_transformer.kit.judge.stops import miscut
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
+from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.judge.written import right_width
 from scratch_transformer.kit.kind import ONE_LENGTH, PARTS, Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -45,6 +48,7 @@ from scratch_transformer.kit.mistakes.attention import (
     WRITTEN_IN,
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MIXED_NORMS, UNUSED_NORMS
+from scratch_transformer.kit.mistakes.normalization import NO_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ORDER = list(MISTAKES)
@@ -253,6 +257,8 @@ def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
     if change.id == "A24" and _may_have_no_padding(session) and not session.candidate.speaks_of_padding:
         return UNTOLD
     if change.id == "LN3":
+        if _divides_by_zero(session, dict(change.entries)):
+            return NO_EPS
         return form_of_eps(dict(change.entries).get("eps", 0.0), best.recipe.norm_kind if best else "norm", change.form)
     if (change.id, change.form) == ("A1", "not scaled") and T5.search(type(session.candidate.module).__name__):
         return AS_IN_T5
@@ -260,6 +266,14 @@ def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
         return WRITTEN_IN
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
+
+
+def _divides_by_zero(session: Session, entries: Mapping[str, Any]) -> bool:
+    """Whether a norm without an ε gives NaN for a token whose features are all 0."""
+    if entries.get("eps") != 0 or session.kind.name not in ("LayerNorm", "RMSNorm"):
+        return False
+    x = torch.zeros_like(session.ran[0].probe.inputs["x"])
+    return bool(call(session.candidate, {"x": x}).isnan().any())
 
 
 def _may_have_no_padding(session: Session) -> bool:

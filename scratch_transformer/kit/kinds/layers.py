@@ -25,6 +25,7 @@ OTHER_SUMS = (
     "B30:a sublayer's output is thrown away, and its input is added to itself",
 )
 BLOCK_MISTAKES = (
+    "B15:a sublayer's own, before it and after its sum: norm(x + f(norm(x)))",
     *("B1", "B2", "B3:", "B13:norm(f(x))", "B13:f(norm(x))", "B14", *OTHER_SUMS),
     *("LN1", "LN2", "LN3", "LN4", "LN6:", "LN7", "LN9", "LN10:the variance", "LN12:", "LN14:"),
 )

@@ -9,6 +9,8 @@ IN_BOTH = "in the {} and the {} sublayer"
 """A form of what two of three sublayers have."""
 UNUSED_NORMS = "others are made, and never used"
 """A form of B15 that nobody means."""
+BEFORE_AND_AFTER = "a sublayer's own, before it and after its sum: norm(x + f(norm(x)))"
+"""A form of B15 that is neither pre- nor post-norm."""
 NOT_DROPPED = "the output of {} is not dropped out, others are"
 """A form of B6."""
 MIXED_NORMS = "another order than in the rest of its layer"
@@ -353,11 +355,13 @@ print("without the norm:", x + f(x))
         source=BLOCK,
         changes={
             "": {"norms": "shared"},
+            BEFORE_AND_AFTER: {"norm_order": "before and after"},
             "the first sublayer's for the second too": {"norms": "1 1 3"},
             "the second sublayer's for the third too": {"norms": "1 2 2"},
             "the first sublayer's for the third too": {"norms": "1 2 1"},
         },
-        severities={UNUSED_NORMS: "mistake"},
+        severities={UNUSED_NORMS: "mistake", BEFORE_AND_AFTER: "mistake"},
+        fixes={BEFORE_AND_AFTER: "x + f(norm(x)), pre-norm, or norm(x + f(x)), post-norm: one of the two."},
         demo="""\
 import torch
 right = torch.nn.TransformerEncoderLayer(8, 2, 16)

@@ -8,6 +8,8 @@ OF_PLACES = "some for every place of a sentence"
 """A form of LN4."""
 LARGE_EPS = "more than a hundredth"
 """A form of LN3 that ordinary tokens show."""
+NO_EPS = "none: a token whose features are all equal, as padding's zeros are, becomes NaN"
+"""A form of LN3."""
 OF_RMS = "of an RMSNorm, which has that of its model"
 """A form of LN3 that is none: Llama has 1e-5, Qwen 1e-6."""
 
@@ -88,7 +90,8 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
             MACHINE: {"eps": MACHINE_EPS},
             "0": {"eps": 0.0},
         },
-        severities={LARGE_EPS: "mistake", OF_RMS: "note"},
+        severities={LARGE_EPS: "mistake", NO_EPS: "mistake", OF_RMS: "note"},
+        fixes={NO_EPS: "(x - mean) / torch.sqrt(var + eps), with eps=1e-5: nothing is divided by 0."},
         demo="""\
 import torch
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])
