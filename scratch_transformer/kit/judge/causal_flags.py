@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
@@ -55,7 +56,7 @@ SAID = {
 
 def _agreeing(session: Session, recipe: Recipe, probe: Probe, output: Tensor | None) -> Iterator[tuple[str, str]]:
     """What the flag does: ("", "") if it is right, else a mistake and its form."""
-    ways = [("", "", {})]
+    ways: list[tuple[str, str, dict[str, Any]]] = [("", "", {})]
     ways += [(id, form, dict(entries)) for id in WRONG for form, entries in MISTAKES[id].changes.items()]
     for id, form, entries in ways:
         for fill in dict.fromkeys((recipe.fill, *FILLS)):
