@@ -27,6 +27,7 @@ from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_fin
 from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.report import idle, lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
+from scratch_transformer.kit.report.fitting import fitting
 from scratch_transformer.kit.report.fixes import settled_by
 from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
@@ -389,15 +390,17 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     """With the line to look at, of the class or function or of what it is made of, and was given."""
     if unread := _unread(finding.evidence, source):
         return named(finding, next(iter(find(source.path).sources), source), unread)
-    given = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
+    given = [type(part) for part in _modules(made)]
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
     name = finding.name or _told_in_vain(finding, value) or finding.form
-    never = idle.of_modules(made.modules() if isinstance(made, nn.Module) else ())
+    never = idle.of_modules(_modules(made))
     found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence), finding.part, never)
     if found is None:
         return named(finding, source)
     if setting := found.fix or settled_by(finding.mistake.id, linecache.getline(found.file, found.line)):
         finding = replace(finding, fix=setting)
+    elif fits := fitting(finding.mistake.id, finding.form, found.file, found.line, _modules(made)):
+        finding, found = replace(finding, fix=fits.text), found._replace(put=fits.put)
     text = "".join(linecache.getlines(found.file))
     if text and text != source.text:
         source = Source(found.file, text)
@@ -406,6 +409,10 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
         numbers = " and ".join(filter(None, (", ".join(map(str, found.also[:-1])), str(found.also[-1]))))
         told.fix += f" The same in line{'s' if len(found.also) > 1 else ''} {numbers}."
     return told
+
+
+def _modules(made: Any) -> list[nn.Module]:
+    return [*made.modules()] if isinstance(made, nn.Module) else []
 
 
 def _told_in_vain(finding: Finding, value: Any) -> str:
