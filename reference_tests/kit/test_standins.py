@@ -1,12 +1,15 @@
 """Packages that are stood in for compute what the packages compute."""
 
+import importlib
 import importlib.metadata
+import sys
 
 import pytest
 import torch
 
 from scratch_transformer.kit.definitions import is_own
 from scratch_transformer.kit.discover import standins
+from scratch_transformer.kit.discover.load import _sentence
 
 X = torch.randn(2, 5, 12, dtype=torch.float64)
 
@@ -163,3 +166,44 @@ def test_a_package_that_is_not_installed_has_a_version(monkeypatch):
 
 def test_what_stands_in_is_none_of_the_learners():
     assert not is_own(standins.rearrange) and not is_own(standins.CONTENTS["einops.layers.torch"]()["Rearrange"])
+
+
+ASKS = """
+try:
+    import einops
+except ImportError:
+    einops = None
+import importlib.util
+HAS = importlib.util.find_spec("einops") is not None
+"""
+
+
+@pytest.mark.parametrize("folder, is_stood_in", [("site-packages", False), ("mine", True)])
+def test_what_an_installed_package_asks_for_is_not_stood_in_for(folder, is_stood_in, tmp_path, monkeypatch):
+    """A learner's file that imports such a package does not import what that can do without."""
+    monkeypatch.setattr(standins, "_FINDER", finder := type(standins._FINDER)())
+    monkeypatch.setattr(sys, "meta_path", [one for one in sys.meta_path if not isinstance(one, type(finder))])
+    monkeypatch.setitem(sys.modules, "einops", None)
+    monkeypatch.delitem(sys.modules, "einops")
+    monkeypatch.setattr(standins, "without_profiler", lambda: None)
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / f"asks_from_{is_stood_in}.py").write_text(ASKS)
+    monkeypatch.syspath_prepend(tmp_path / folder)
+    standins.install(str(tmp_path))
+    made = importlib.import_module(f"asks_from_{is_stood_in}")
+    assert (made.einops is not None, made.HAS, "einops" in standins.used()) == (is_stood_in,) * 3
+
+
+def test_what_lacks_a_package_is_told_by_its_name(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "that_is_broken.py").write_text("import nothing_of_this_name\n")
+    monkeypatch.syspath_prepend(folder)
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module("that_is_broken")
+    assert _sentence(raised.value).startswith(
+        "it imports that_is_broken, which needs nothing_of_this_name, which is not"
+    )
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module("nothing_of_this_name")
+    assert _sentence(raised.value).startswith("it imports nothing_of_this_name, which is not")

@@ -14,6 +14,7 @@ import sys
 import traceback
 import types
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from scratch_transformer.kit.discover import (
@@ -71,7 +72,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
             return Loaded(source, _module(source), known.error)
         known = survey.survey(source)
     _find_imports(source)
-    standins.install()
+    standins.install(source.folder)
     packages.prepare(source, guard)
     before = _already(source, salvage)
     if before is not None:
@@ -274,10 +275,18 @@ def _sentence(error: BaseException) -> str:
         return "it wants to download something when it is imported, and there is no network while it is checked"
     if isinstance(error, ModuleNotFoundError):
         why = lacking(error.name) or f"which is not installed: {how_to_install(error.name or '')}"
-        return f"it imports {error.name}, {why.replace('there is', 'and there is', 1)}"
+        return f"it imports {_asking(error)}{error.name}, {why.replace('there is', 'and there is', 1)}"
     if isinstance(error, EOFError):
         return "it asks for input when it is imported"
     return f"importing it fails with {in_short(error)}"
+
+
+def _asking(error: BaseException) -> str:
+    """The installed package that asks for what an import lacks: "lightning, which needs "; "" if it is the learner."""
+    files = [Path(frame.filename).parts for frame in traceback.extract_tb(error.__traceback__)]
+    inside = (parts[parts.index(folder) + 1 :] for parts in files for folder in standins.INSTALLED if folder in parts)
+    package = next((Path(parts[0]).stem for parts in inside if parts[0] != "scratch_transformer"), "")
+    return f"{package}, which needs " if package else ""
 
 
 def _is_offline(error: BaseException | None) -> bool:

@@ -13,9 +13,11 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
+import os
 import sys
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from scratch_transformer.kit.discover import hyperparameters
@@ -121,16 +123,28 @@ def _is_package(name: str) -> bool:
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Asked last, so only for what is not installed. used: the packages that were stood in for."""
+    """Asked last, so only for what is not installed. used: the packages that were stood in for. homes: the learner's
+    folders.
+    """
 
     def __init__(self) -> None:
         self.used: set[str] = set()
+        self.homes: set[str] = set()
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if _contents(fullname) is None:
+        if _contents(fullname) is None or self._is_asked_by_others():
             return None
         self.used.add(fullname.partition(".")[0])
         return importlib.machinery.ModuleSpec(fullname, self, is_package=_is_package(fullname))
+
+    def _is_asked_by_others(self) -> bool:
+        """Whether an installed package asks, which does without what is not installed."""
+        frame: Any = sys._getframe(2)
+        while frame is not None and "importlib" in frame.f_code.co_filename:
+            frame = frame.f_back
+        file = "" if frame is None else frame.f_code.co_filename
+        home = max((one for one in (KIT, *self.homes) if file.startswith(one + os.sep)), key=len, default="")
+        return any(folder in Path(file[len(home) :]).parts for folder in INSTALLED)  # within a learner's folder, too
 
     def exec_module(self, module: types.ModuleType) -> None:
         make = _contents(module.__name__)
@@ -138,6 +152,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         vars(module).update(make())
 
 
+INSTALLED = ("site-packages", "dist-packages")
+KIT = str(Path(__file__).parents[2])
 _FINDER = _Finder()
 
 
@@ -153,8 +169,12 @@ def _version(distribution_name: str) -> str:
         return UNKNOWN
 
 
-def install() -> None:
-    """Makes the packages importable where they are absent, and what only a GPU's profiler reads do nothing."""
+def install(home: str = "") -> None:
+    """Makes the packages importable where they are absent, and what only a GPU's profiler reads do nothing.
+
+    home: a folder of the learner's, whose files may ask for them wherever it is.
+    """
+    _FINDER.homes |= {home} if home else set()
     without_profiler()
     importlib.metadata.version = _version
     if _FINDER not in sys.meta_path:
