@@ -251,7 +251,9 @@ def design_notes(session: Session, recipe: Recipe, design: str) -> Iterator[Find
     said = "It agrees with PyTorch's, set up in this way." if agrees else "PyTorch's can be set up in this way, too."
     ends = {side: dict(own).get("final_norm") for side, own in recipe.parts}
     bare = [side for side, ends_in_norm in ends.items() if ends_in_norm is False] if True in ends.values() else []
+    module = session.candidate.module
     are_lent = any("pos" in name.lower() for name in session.candidate.replaced)  # what adds positions may scale, too
+    are_lent |= module is not None and any(getattr(type(part), "is_lent", False) for part in module.modules())
     for id, one, only in (name.partition(":") for name in session.kind.mistakes):
         for form, entries in MISTAKES[id].changes.items():
             if (changes.get("gated") and id == "B8") or (changes.get("norm_order") == "parallel" and id == "B15"):

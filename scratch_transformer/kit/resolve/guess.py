@@ -186,17 +186,24 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
 
 def _with_what_it_makes(best: list[str], function: Any, kinds: Mapping[str, Kind]) -> list[str]:
     """Before the kinds that a function's name suggests, those of a whole model that it returns."""
-    made = forwards.made_by(function) if best else None
-    if made is not None:  # transformer_block(d_model, vocab_size, …)
+    made = forwards.made_by(function)
+    if made is not None and best:  # transformer_block(d_model, vocab_size, …)
         best = first(kinds_by_name(made.__name__, made, kinds), best)
     sides = {setting for p in parameters_of(function) for setting in settings_of(p.name)}
-    if best and {"src_vocab_size", "tgt_vocab_size"} <= sides:
+    if {"src_vocab_size", "tgt_vocab_size"} <= sides and (best or _puts_together(made, kinds)):
         best = first(["Transformer"], best)  # build_model(src_vocab, tgt_vocab)
     if any("rope_base" in settings_of(p.name)[:1] for p in parameters_of(function)):
         best = first([kind for kind in best if kind in TODAY], best)  # run_transformer_block(…, theta, weights, x)
     if best and best[0] in ATTENTIONS and _is_without_heads(function, kinds):
         best = first(["ScaledDotProductAttention"], best)  # dot_attention(query, key, value)
     return best
+
+
+def _puts_together(made: type | None, kinds: Mapping[str, Kind]) -> bool:
+    """Whether a model that is made is handed its parts: what it is told itself is judged where it is defined."""
+    told = {setting for p in parameters_of(made) for setting in settings_of(p.name)} if made is not None else set()
+    is_told = any("vocab" in setting for setting in told)
+    return made is not None and not is_told and kinds_of(made.__name__, made, kinds)[:1] == ("Transformer",)
 
 
 def _is_without_heads(function: Any, kinds: Mapping[str, Kind]) -> bool:

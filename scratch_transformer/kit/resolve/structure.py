@@ -13,7 +13,7 @@ from torch import nn
 from scratch_transformer.kit.definitions import is_of_torch, leads_to, named_in, names_in, nodes_of, source_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
-from scratch_transformer.kit.resolve.names.inputs import is_mask, is_segment
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask, is_segment
 from scratch_transformer.kit.resolve.names.settings import settings_beside, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -45,6 +45,8 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
         return ("ResidualConnection",)
     if tensors == 1 and any(map(_attends, within)) and _looks_up_and_projects(thing):
         return MODELS
+    if tensors == 2 and joins_two_sides(thing):
+        return ("Transformer",)
     if "d_model" not in told or not 1 <= tensors <= 3:
         return ()
     if tensors == 1 and any("vocab" in setting for setting in told) and _looks_up_with_positions(thing):
@@ -53,8 +55,8 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     attends = _attends(thing) or any(map(_attends, within)) or any(map(OF_TORCH.match, names))
     turns, is_of_today = (any(map(words.search, names)) for words in (ROTATES, OF_TODAY))
     if any("vocab" in setting for setting in told):
-        is_pair = tensors == 2
-        found: tuple[str, ...] = ("Transformer",) if is_pair else ("LlamaModel", *MODELS) if is_of_today else MODELS
+        pair = ("TokenDecoder",) if _reads_a_memory(forward) and "src_vocab_size" not in told else ("Transformer",)
+        found: tuple[str, ...] = pair if tensors == 2 else ("LlamaModel", *MODELS) if is_of_today else MODELS
         return found if attends and told & {"num_heads", "num_layers"} else ()
     if "num_heads" in told and _attends(thing) and not told & {"d_ff", "num_layers"}:
         several = ("MultiheadAttention",) if tensors == 3 else ("CrossAttention",) if tensors == 2 else ()
@@ -64,6 +66,19 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
         return several or ((*LLAMA, *LAYERS) if is_of_today else LAYERS) if tensors < 3 else ()
     is_network = told <= {"d_model", "d_ff", "d_ff/d_model", "dropout", "d_out"} and not attends and tensors == 1
     return ("FeedForward", "SwiGLU") if is_network and linears(thing) in (2, 3) else ()
+
+
+def joins_two_sides(cls: type) -> bool:
+    """Whether it is given an encoder and a decoder, and ids for both: Translator(encoder, decoder)."""
+    given = [plain(p.name) for p in parameters_of(cls) if p.default is p.empty and not settings_of(p.name)]
+    sides = [[name for name in given if re.match(side, name)] for side in ("enc", "dec")]
+    names = [p.name for p in parameters_of(cls.forward) if p.name != "self"]  # type: ignore[attr-defined]
+    is_pair = all(any(input_of(name, (side,)) for name in names) for side in ("src", "tgt"))
+    return all(sides) and is_pair and not any(map(RECURRENT.search, map(str.lower, names_in(cls))))
+
+
+def _reads_a_memory(forward: Any) -> bool:
+    return any(input_of(p.name, ("memory",)) and not input_of(p.name, ("tgt",)) for p in parameters_of(forward))
 
 
 def adds_what_it_calls(cls: type) -> bool:
@@ -120,6 +135,7 @@ def joins_heads(cls: Any) -> bool:
 
 
 OTHERWISE = re.compile(r"LSTM|GRU|RNN|Conv")
+RECURRENT = re.compile(r"hidden|teacher|lstm|gru|rnn|cell|random")
 COMPUTES = re.compile(rf"{OTHERWISE.pattern}|Linear|[Ee]ncoder|[Dd]ecoder|former|[Bb]lock|ModuleList|Sequential")
 NORMS = re.compile(r"norm", re.IGNORECASE)
 NETWORK = re.compile(r"feed_?forward|ffn|mlp", re.IGNORECASE)

@@ -79,6 +79,8 @@ class Supplied(nn.Module):
 class Embedding(nn.Embedding):
     """PyTorch's, for a composite that must be given one: whoever wrote it may have given it another."""
 
+    is_lent = True
+
     def get_output_dim(self) -> int:
         """The width, as AllenNLP's embedders are asked for it."""
         return self.embedding_dim
