@@ -7,7 +7,8 @@ import torch
 
 from reference_tests.agreement import assert_equal
 from reference_tests.attention.tiled.others import builtin, draw, naive, tiled
-from scratch_transformer.attention.tiled import problem, workers
+from scratch_transformer.attention.tiled import backward, problem, products, workers
+from scratch_transformer.attention.tiled.products import Way
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -75,6 +76,24 @@ def test_many_gradients_at_once(inputs):
     together = torch.autograd.grad(out, given, upstream, is_grads_batched=True, retain_graph=True)
     one_by_one = [torch.autograd.grad(out, given, x, retain_graph=True) for x in upstream]
     assert_equal(list(together), [torch.stack(gradients) for gradients in zip(*one_by_one, strict=True)])
+
+
+def test_a_row_sum_is_subtracted_before_the_product_is_rounded(monkeypatch):
+    """Of values near 100, both are near 200, where bfloat16 numbers are 1 apart; the sum is that of a rounded dO."""
+    monkeypatch.setattr(products, "way", lambda *_: Way.ROUNDED)
+    query, key = (torch.zeros(1, 1, length, D, dtype=torch.bfloat16) for length in (3, 2))
+    value, out, grad_out = ((x + draw(1, 1, length, DV)).bfloat16() for x, length in ((100.0, 2), (100.0, 3), (1.0, 3)))
+    cut = problem.Problem.of(query, key, value, None, None, 0.0, None, None, 1.0)
+    (block,) = cut.blocks()
+    total = 3.0
+    norms = torch.tensor([0.0, total]).expand(1, 1, 1, 3, 2)
+    saved = backward.Saved(grad_out.unsqueeze(2), out.unsqueeze(2), norms)
+    upstream = backward._Upstream(cut, block, saved, workers.Scratch(torch.float32, query.device))
+    found = upstream._above_row_sum(slice(0, 2), torch.empty(1, 3, 2, dtype=torch.bfloat16))
+    value, out, grad_out = value[0].double(), out[0].double(), (grad_out[0].float() / total).bfloat16().double()
+    expected = grad_out @ value.mT - (grad_out * out).sum(-1, keepdim=True)
+    assert found.dtype == torch.bfloat16
+    assert (found - expected).abs().max() <= 2**-8 * expected.abs().max()
 
 
 def test_numerically(inputs):

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from reference_tests.attention.tiled.others import visible
 from scratch_transformer import masks
 from scratch_transformer.attention.tiled import problem as tiles
+from scratch_transformer.attention.tiled import products
 from scratch_transformer.attention.tiled.problem import Problem
+from scratch_transformer.attention.tiled.products import Way
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -72,10 +74,36 @@ def test_work_is_counted_block_by_block(T, S, lower, upper, monkeypatch):
 def test_blocks_are_long_in_half_precision_and_short_for_few_keys_or_a_band(
     dtype, longest, keys, upper, part, monkeypatch
 ):
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: False)
     for name, size in {"QUERIES": 80, "LONGEST": 160, "SHORT": 32}.items():
         monkeypatch.setattr(tiles, name, size)
     cut = problem(torch.zeros(1, 2, 500, 4, dtype=dtype), torch.zeros(1, 2, keys, 4, dtype=dtype), upper=upper)
     assert cut.queries_per_block == longest // part
+
+
+@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("dropout_p", [0.0, 0.1])
+@pytest.mark.parametrize("upper", [None, 5])
+def test_tiles_are_twice_as_long_where_products_are_rounded(way, dropout_p, upper, monkeypatch):
+    """But not before a diagonal, where blocks are short, nor with dropout, which has the same tiles on any way."""
+    monkeypatch.setattr(products, "way", lambda *_: way)
+    query, key = (torch.zeros(1, 2, length, 4, dtype=torch.bfloat16) for length in (3000, 2000))
+    cut = problem(query, key, upper=upper, dropout_p=dropout_p)
+    stretch = 2 if way is Way.ROUNDED and dropout_p == 0 else 1
+    assert cut.queries_per_block == (tiles.LONGEST * stretch if upper is None else tiles.LONGEST // 2)
+    assert cut.keys_per_tile == tiles.KEYS * stretch
+
+
+@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_what_is_multiplied(way, dtype, monkeypatch):
+    asked = []
+    monkeypatch.setattr(products, "way", lambda *args: asked.append(args) or way)
+    query, key = torch.zeros(1, 6, 5, 4, dtype=dtype), torch.zeros(1, 2, 7, 4, dtype=dtype)
+    cut = problem(query, key)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    assert cut.factors == (torch.bfloat16 if way is Way.ROUNDED else wide)
+    assert asked == [(dtype, query.device, 3 * 5)]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

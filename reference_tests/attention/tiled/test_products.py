@@ -12,6 +12,7 @@ import torch
 from reference_tests.attention.tiled.others import builtin, draw, tiled
 from scratch_transformer.attention import explain
 from scratch_transformer.attention.tiled import backward, bystanders, forward, products, workers
+from scratch_transformer.attention.tiled.products import Way
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.skipif(
@@ -141,14 +142,14 @@ def test_restored_after_an_error(it_pays, monkeypatch):
 
 
 def test_calls_within_and_beside_each_other(it_pays):
-    with products.narrowed(torch.bfloat16, CPU, 70):
-        with products.narrowed(torch.bfloat16, CPU, 70):
+    with products.asked_for(Way.NARROWED):
+        with products.asked_for(Way.NARROWED):
             assert setting() == "bf16"
         assert setting() == "bf16"
     assert setting() == "none"
     first, second = (contextlib.ExitStack() for _ in range(2))
-    first.enter_context(products.narrowed(torch.bfloat16, CPU, 70))
-    second.enter_context(products.narrowed(torch.bfloat16, CPU, 70))
+    first.enter_context(products.asked_for(Way.NARROWED))
+    second.enter_context(products.asked_for(Way.NARROWED))
     first.close()  # the other goes on
     assert setting() == "bf16"
     second.close()
@@ -186,7 +187,7 @@ def test_scores_are_exact(it_pays):
     problem = forward.Problem.of(q, k, k, None, None, 0.0, None, None, 0.3)
     block = problem.blocks()[0]
     scratch = workers.Scratch(torch.float32, CPU)
-    with products.narrowed(torch.bfloat16, CPU, 70):
+    with products.asked_for(problem.way):
         query = forward.tile.query_rows(problem, block, scratch)
         keys = problem.key_tiles(block)[0]
         key = forward.tile.keys_of(problem.key, "key", block, keys, scratch)
@@ -206,8 +207,7 @@ FORK = """
 import os, sys, torch
 from scratch_transformer.attention.tiled import products
 
-products._pays = lambda: True
-with products.narrowed(torch.bfloat16, torch.device("cpu"), 70):
+with products.asked_for(products.Way.NARROWED):
     assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
     child = os.fork()
     if child == 0:
@@ -239,11 +239,90 @@ def test_why_not(it_pays, monkeypatch):
     assert reason(rows=products.ROWS - 1) == "for few queries it takes longer to narrow the keys"
     assert reason() is None
     monkeypatch.setattr(products, "_pays", lambda: False)
-    assert reason() == "this processor multiplies bfloat16 no faster"
+    assert reason() == "oneDNN multiplies no faster for it here"
     monkeypatch.setattr(workers, "is_alone", lambda: False)
     assert reason() == "other threads run, whose products would be rounded too"
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
     assert reason() == "deterministic algorithms are asked for, and which threads run would decide"
+
+
+# ---- Where it can't be had: products are rounded ----
+
+
+@pytest.mark.parametrize("multiplies", [False, True])
+@pytest.mark.parametrize("pays", [False, True])
+def test_which_way(multiplies, pays, it_pays, monkeypatch):
+    """Narrowed where it pays; else rounded, where the processor multiplies bfloat16."""
+    monkeypatch.setattr(products, "_pays", lambda: pays)
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: multiplies)
+    instead = Way.ROUNDED if multiplies else Way.WIDE
+    assert products.way(torch.bfloat16, CPU, products.ROWS) is (Way.NARROWED if pays else instead)
+    assert products.way(torch.bfloat16, CPU, products.ROWS - 1) is Way.WIDE
+    assert products.way(torch.bfloat16, torch.device("meta"), 70) is Way.WIDE
+    for dtype in (torch.float16, torch.float32, torch.float64):
+        assert products.way(dtype, CPU, 70) is Way.WIDE
+
+
+@pytest.mark.parametrize("way, is_set", [(Way.WIDE, False), (Way.NARROWED, True), (Way.ROUNDED, False)])
+def test_onednn_is_told_on_one_way_alone(way, is_set):
+    with products.asked_for(way):
+        assert setting() == ("bf16" if is_set else "none")
+
+
+@pytest.mark.parametrize("options", [{}, {"dropout_p": 0.5}, {"attn_mask": True}], ids=str)
+@pytest.mark.parametrize("multiplies", [False, True])
+def test_what_is_multiplied_in_bfloat16(options, multiplies, it_pays, monkeypatch):
+    """All but scores, and the gradient of weights where dropout or a mask's gradient need it in float32."""
+    monkeypatch.setattr(products, "_pays", lambda: False)
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: multiplies)
+    monkeypatch.setattr(forward.few, "suits", lambda *_: False)
+    q, k, v = qkv()
+    if "attn_mask" in options:
+        options = {"attn_mask": draw(70, 70).float().requires_grad_()}
+    seen = []
+    bmm, baddbmm_ = torch.bmm, torch.Tensor.baddbmm_
+    monkeypatch.setattr(torch, "bmm", lambda a, b, out: seen.append(b.dtype) or bmm(a, b, out=out))
+    monkeypatch.setattr(torch.Tensor, "baddbmm_", lambda sum, a, b: seen.append(b.dtype) or baddbmm_(sum, a, b))
+    out = tiled(q, k, v, **options)
+    of_forward, seen[:] = list(seen), []
+    torch.autograd.grad(out, (q, k, v, *options.values())[: 4 if "attn_mask" in options else 3], torch.randn_like(out))
+    narrow, wide = torch.bfloat16 if multiplies else torch.float32, torch.float32
+    assert of_forward == [wide, narrow]
+    assert seen == [wide, wide if options else narrow, narrow, narrow, narrow]
+
+
+def test_rounded_with_deterministic_algorithms(it_pays, monkeypatch):
+    """Then no thread decides."""
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: True)
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert products.way(torch.bfloat16, CPU, 70) is Way.ROUNDED
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_rounded_dropout_drops_the_same_backward(it_pays, monkeypatch):
+    """Though the forward pass was narrowed, before another thread came. The result is linear in the values."""
+    monkeypatch.setattr(products, "multiplies_bfloat16", lambda: True)
+    q, k, v = (draw(1, 1, length, 8).bfloat16().requires_grad_() for length in (1100, 1100, 1100))
+    out = tiled(q, k, v, dropout_p=0.5)
+    monkeypatch.setattr(products, "_pays", lambda: False)
+    upstream = draw(1, 1, 1100, 8).bfloat16()
+    (grad_value,) = torch.autograd.grad(out, v, upstream)
+    found, expected = (grad_value.double() * v.double()).sum(), (upstream.double() * out.double()).sum()
+    size = (upstream.double() * out.double()).norm()
+    assert (found - expected).abs() < 0.1 * size
+
+
+def test_ways_explained(it_pays, monkeypatch):
+    monkeypatch.setattr(products, "_pays", lambda: False)
+    for multiplies, words in (
+        (True, "products of bfloat16 by the processor, rounded, and scores in float32"),
+        (False, "products in float32"),
+    ):
+        monkeypatch.setattr(products, "multiplies_bfloat16", lambda multiplies=multiplies: multiplies)
+        said = products.advantage(torch.bfloat16, CPU, 70)
+        assert said == f"{words}: oneDNN multiplies no faster for it here"
 
 
 # ---- How it is kept and measured, on a setting and by a clock of our own ----

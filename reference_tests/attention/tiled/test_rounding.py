@@ -5,7 +5,8 @@ import torch
 
 from reference_tests.agreement import differentiate
 from reference_tests.attention.tiled.others import builtin, draw, naive, tiled
-from scratch_transformer.attention.tiled import products
+from scratch_transformer.attention.tiled import problem, products
+from scratch_transformer.attention.tiled.products import Way
 from scratch_transformer.conformance.measures import error_ratio
 
 B, H, T, S, D, DV = 2, 4, 150, 530, 24, 16  # two tiles of keys, as large as they are
@@ -24,9 +25,39 @@ CASES = {
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_errors_beside_torchs(dtype, options):
+    """On whatever way this machine has for bfloat16."""
+    assert_as_close_as_torch(dtype, options)
+
+
+@pytest.mark.parametrize("keys", [problem.KEYS, 32], ids=["one tile", "many tiles"])
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_errors_of_rounded_products(options, keys, rounded, monkeypatch):
+    monkeypatch.setattr(problem, "KEYS", keys)
+    monkeypatch.setattr(problem, "LONGEST", min(keys, problem.LONGEST))
+    assert_as_close_as_torch(torch.bfloat16, options, DV=D)
+
+
+@pytest.mark.parametrize("far", ["query", "key", "value"])
+def test_errors_of_rounded_products_far_from_zero(far, rounded):
+    """Of values far from zero, the gradient of a weight is large, and nearly the row sum that is subtracted."""
+    assert_as_close_as_torch(torch.bfloat16, {}, DV=D, far=far)
+
+
+@pytest.fixture
+def rounded(monkeypatch):
+    """As on a processor that multiplies bfloat16, where oneDNN does not narrow."""
+    monkeypatch.setattr(products, "way", lambda dtype, *_: Way.ROUNDED if dtype == torch.bfloat16 else Way.WIDE)
+
+
+def assert_as_close_as_torch(dtype, options, DV=DV, far=None):
+    """In results and gradients. DV: as D is, torch has a kernel; else it computes in float32 throughout.
+
+    far: which of query, key and value is 20 on average.
+    """
     options = dict(options)
     heads = H // 2 if options.get("enable_gqa") else H
-    qkv = [x.to(dtype) for x in (draw(B, H, T, D), draw(B, heads, S, D), draw(B, heads, S, DV))]
+    drawn = draw(B, H, T, D), draw(B, heads, S, D), draw(B, heads, S, DV)
+    qkv = [(x + 20 * (name == far)).to(dtype) for name, x in zip(("query", "key", "value"), drawn, strict=True)]
     kind = options.pop("attn_mask", None)
     mask = None if kind is None else torch.rand(T, S) < 0.8 if kind is torch.bool else draw(T, S).to(kind)
     outcomes = [differentiate(lambda *x, f=f: f(*x, mask, **options), *qkv) for f in (tiled, builtin)]
@@ -55,6 +86,6 @@ def test_one_rounding(dtype, monkeypatch):
 
     (Not where the processor multiplies bfloat16 itself: `test_products`.)
     """
-    monkeypatch.setattr(products, "_pays", lambda: False)
+    monkeypatch.setattr(products, "way", lambda *_: Way.WIDE)
     qkv = [x.to(dtype) for x in (draw(B, H, T, D), draw(B, H, S, D), draw(B, H, S, DV))]
     assert torch.equal(tiled(*qkv), tiled(*(x.float() for x in qkv)).to(dtype))

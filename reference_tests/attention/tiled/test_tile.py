@@ -9,8 +9,9 @@ from reference_tests.agreement import assert_equal, differentiate
 from reference_tests.attention.tiled.others import draw, tiled
 from scratch_transformer.attention import attention_weights
 from scratch_transformer.attention.naive import repeat_heads
-from scratch_transformer.attention.tiled import tile, workers
+from scratch_transformer.attention.tiled import products, tile, workers
 from scratch_transformer.attention.tiled.problem import Problem
+from scratch_transformer.attention.tiled.products import Way
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -161,6 +162,29 @@ def test_a_tile_is_computed_where_its_problem_is(monkeypatch):
             scores = tile.exponents(problem, block, keys, query, key, scratch)
             assert (scores.dtype, scores.device) == (q.dtype, q.device)
     assert set(asked) == {(q.dtype, q.device)}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
+def test_a_product_is_rounded_before_it_is_added_if_its_factors_are_bfloat16(dtype):
+    scratch = workers.Scratch(torch.float64, torch.device("cpu"))
+    first, second, total = draw(2, 3, 4).to(dtype), draw(2, 4, 5).to(dtype), draw(2, 3, 5)
+    exact = first.double() @ second.double()
+    expected = total + exact.to(dtype).double()
+    tile.add_product(total, first, second, scratch)
+    assert (total - expected).abs().max() < 1e-14 * exact.abs().max()
+
+
+@pytest.mark.parametrize("way", Way)
+def test_a_factor_is_what_it_is_or_rounded(way, qkv, monkeypatch):
+    monkeypatch.setattr(products, "way", lambda *_: way)
+    problem = Problem.of(*(x.bfloat16() for x in qkv), None, None, 0.0, None, None, 1.0)
+    x = torch.randn(2, 3)
+    found = tile.factor(problem, "x", x, workers.Scratch(torch.float32, x.device))
+    if way is Way.ROUNDED:
+        assert found.dtype == torch.bfloat16
+        assert torch.equal(found, x.bfloat16())
+    else:
+        assert found is x
 
 
 def test_a_tile_drops_for_itself(qkv):

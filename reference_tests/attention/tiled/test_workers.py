@@ -337,8 +337,16 @@ def test_large_buffers_are_given_back(monkeypatch):
     scratch = workers.Scratch(torch.float64, LIKE.device)
     small, _ = scratch("small", 10), scratch("large", 11)
     scratch.forget()
-    assert list(scratch._buffers) == ["small"]
+    assert [name for name, _ in scratch._buffers] == ["small"]
     assert scratch("small", 3).data_ptr() == small.data_ptr()
+
+
+def test_buffers_of_one_name_in_two_dtypes():
+    scratch = workers.Scratch(torch.float64, LIKE.device)
+    wide, narrow = scratch("x", 3).fill_(1), scratch("x", 3, dtype=torch.bfloat16).fill_(2)
+    assert (wide.dtype, narrow.dtype) == (torch.float64, torch.bfloat16)
+    assert wide.tolist() == [1, 1, 1]
+    assert scratch("x", 2, dtype=torch.bfloat16).tolist() == [2, 2]
 
 
 # ---- Forks ----

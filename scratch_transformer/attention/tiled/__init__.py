@@ -7,8 +7,8 @@ keys at a time, and the backward pass computes the tiles again. What makes it fa
 - `forward.py`: no search for the highest score where a bound shows that none can overflow;
 - `problem.py`: powers of 2 instead of e, which take half the time;
 - `tile.py`: float16 and bfloat16 are widened a tile at a time: their products are slow on most CPUs, and inexact;
-- `products.py`: bfloat16 products by the processor itself, where it has them, twice as fast as float32's,
-  where no other thread computes, as `bystanders.py` tells;
+- `products.py`: bfloat16 products by the processor itself, where it has them, twice as fast as float32's: narrowed by
+  oneDNN where no other thread computes, as `bystanders.py` tells, or rounded and summed up in float32;
 - `few.py`: for few queries or keys, values that are not widened, and no sums to correct;
 - `workers.py`: threads that take whole blocks where other processes would hold up operations spread over threads.
 

@@ -12,6 +12,7 @@ Everything is linear in dO: divided by total, it saves dividing tiles.
 from __future__ import annotations
 
 import dataclasses
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from scratch_transformer.attention.tiled import products, tile, workers
 from scratch_transformer.attention.tiled.problem import Block, Problem
+from scratch_transformer.attention.tiled.products import Way
 from scratch_transformer.attention.tiled.workers import Scratch
 
 # Five matrix products, where the forward pass has two.
@@ -49,7 +51,7 @@ def backward(problem: Problem, saved: Saved, gradients: Gradients) -> None:
         _differentiate(problem, group, saved, gradients, scratch)
 
     groups = problem.groups()
-    with products.narrowed(problem.query.dtype, problem.query.device, problem.rows):
+    with products.asked_for(problem.way):
         if gradients.mask is None:
             workers.run(groups, differentiate, problem.like, PRODUCTS * problem.flops)
         else:  # summed up over heads: one after the other, so that the sum is the same each time
@@ -83,32 +85,86 @@ def _add_block(
     scratch: Scratch,
 ) -> None:
     """One block of queries: its gradient, and what it adds to those of the keys and values."""
-    query = tile.query_rows(problem, block, scratch)
-    grad_out = tile.rows(problem.queries(saved.grad_out, block), "grad_out", scratch)
-    shift, total = problem.queries(saved.norms, block).reshape(*query.shape[:2], 2).split(1, dim=-1)
-    grad_out.div_(total)
-    row_sum = tile.rows(problem.queries(saved.out, block), "out", scratch).mul_(grad_out).sum(-1, keepdim=True)
-    if problem.dropout_p > 0:
-        grad_out.div_(tile.keep_share(problem.dropout_p))
+    scaled_query = tile.query_rows(problem, block, scratch)
+    query = tile.rows(problem.queries(problem.query, block), "query as it is", scratch, problem.factors)
+    upstream = _Upstream(problem, block, saved, scratch)
     grad_query = scratch("grad_query", *query.shape).zero_()
     for keys in problem.key_tiles(block):
         key = tile.keys_of(problem.key, "key", block, keys, scratch)
+        weights = tile.exponents(problem, block, keys, scaled_query, key, scratch).sub_(upstream.shift)
+        weights, grad_scores = upstream.through(keys, tile.exp_(problem, weights), gradients.mask)
+        key = tile.keys_of(problem.key, "key", block, keys, scratch, problem.factors)
+        tile.add_product(value_sum[:, keys], weights.transpose(1, 2), upstream.factor, scratch)
+        tile.add_product(grad_query, grad_scores, key, scratch)
+        tile.add_product(key_sum[:, keys], grad_scores.transpose(1, 2), query, scratch)
+    rows = problem.queries(gradients.query, block)
+    rows.copy_(grad_query.mul_(problem.scale).view(rows.shape))
+
+
+class _Upstream:
+    """What comes back to a block of queries, dO / total, and goes through its weights."""
+
+    def __init__(self, problem: Problem, block: Block, saved: Saved, scratch: Scratch) -> None:
+        self._problem, self._block, self._scratch = problem, block, scratch
+        grad_out = tile.rows(problem.queries(saved.grad_out, block), "grad_out", scratch)
+        self.shift, total = problem.queries(saved.norms, block).reshape(*grad_out.shape[:2], 2).split(1, dim=-1)
+        grad_out.div_(total)
+        grad_out.copy_(tile.factor(problem, "grad_out", grad_out, scratch))  # the sum is that of what is multiplied
+        out = tile.rows(problem.queries(saved.out, block), "out", scratch)
+        self._row_sum = out.mul_(grad_out).sum(-1, keepdim=True)
+        if problem.dropout_p > 0:
+            grad_out.div_(tile.keep_share(problem.dropout_p))
+        self._grad_out = grad_out
+        self.factor = tile.factor(problem, "grad_out", grad_out, scratch)
+
+    def through(self, keys: slice, weights: Tensor, grad_mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Of a tile: the weights, after dropout, and the gradient of its scores, as they are multiplied."""
+        problem, block, scratch = self._problem, self._block, self._scratch
+        if problem.way is Way.ROUNDED and problem.dropout_p == 0 and grad_mask is None:
+            weights = tile.factor(problem, "weights", weights, scratch)
+            return weights, self._above_row_sum(keys, weights).mul_(weights)
         value = tile.keys_of(problem.value, "value", block, keys, scratch)
-        weights = tile.exponents(problem, block, keys, query, key, scratch).sub_(shift)
-        weights = dropped = tile.exp_(problem, weights)
-        grad = torch.bmm(grad_out, value.transpose(1, 2), out=scratch("grad_weights", *weights.shape))
+        grad = torch.bmm(self._grad_out, value.transpose(1, 2), out=scratch("grad_weights", *weights.shape))
+        dropped = weights
         if problem.dropout_p > 0:
             kept = tile.keep(problem, block, keys, scratch)
             grad.mul_(kept)
             dropped = kept.mul_(weights)
-        value_sum[:, keys].baddbmm_(dropped.transpose(1, 2), grad_out)
-        grad_scores = grad.sub_(row_sum).mul_(weights)
-        if gradients.mask is not None:
-            _add_to_mask(problem, block, keys, grad_scores, gradients.mask)
-        grad_query.baddbmm_(grad_scores, key)
-        key_sum[:, keys].baddbmm_(grad_scores.transpose(1, 2), query)
-    rows = problem.queries(gradients.query, block)
-    rows.copy_(grad_query.mul_(problem.scale).view(rows.shape))
+        grad_scores = grad.sub_(self._row_sum).mul_(weights)
+        if grad_mask is not None:
+            _add_to_mask(problem, block, keys, grad_scores, grad_mask)
+        return (
+            tile.factor(problem, "weights", dropped, scratch),
+            tile.factor(problem, "grad_scores", grad_scores, scratch),
+        )
+
+    def _above_row_sum(self, keys: slice, weights: Tensor) -> Tensor:
+        """dO Vᵀ - row sum, as one product: rounded only after the difference, in which most of both may cancel."""
+        return torch.bmm(
+            self._beside_row_sum,
+            self._beside_ones(keys).transpose(1, 2),
+            out=self._scratch("grad_scores", *weights.shape, dtype=weights.dtype),
+        )
+
+    @cached_property
+    def _beside_row_sum(self) -> Tensor:
+        """dO and the negative row sum as two numbers, of which the second is what the first has lost in rounding."""
+        *shape, width = self.factor.shape
+        columns = self._scratch("grad_out, row_sum", *shape, width + 2, dtype=self.factor.dtype)
+        grad_out, first, second = columns.split([width, 1, 1], dim=-1)
+        grad_out.copy_(self.factor)
+        first.copy_(self._row_sum).neg_()
+        second.copy_(self._row_sum + first).neg_()
+        return columns
+
+    def _beside_ones(self, keys: slice) -> Tensor:
+        """A tile of values, and two ones."""
+        value = tile.keys_of(self._problem.value, "value", self._block, keys, self._scratch, self.factor.dtype)
+        *shape, width = value.shape
+        columns = self._scratch("value, ones", *shape, width + 2, dtype=value.dtype)
+        columns[..., :width] = value
+        columns[..., width:] = 1
+        return columns
 
 
 def _add_to_mask(problem: Problem, block: Block, keys: slice, grad_scores: Tensor, grad_mask: Tensor) -> None:

@@ -41,7 +41,7 @@ def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
         _attend(problem, block, problem.queries(out, block), problem.queries(norms, block), scratch)
 
     heads = max(1, HELD // (problem.rows * problem.key.shape[2]))
-    with products.narrowed(problem.query.dtype, problem.query.device, problem.rows):
+    with products.asked_for(problem.way):
         workers.run(problem.blocks(heads), attend, problem.like, problem.flops)
 
 
@@ -52,16 +52,29 @@ def _attend(problem: Problem, block: Block, out: Tensor, norms: Tensor, scratch:
         out.zero_()
         norms.zero_()
         return
-    start, stop = tiles[0].start, tiles[-1].stop
-    query = tile.query_rows(problem, block, scratch)
-    scores = scratch("all scores", *query.shape[:2], stop - start)
-    for keys in tiles:
-        key = tile.keys_of(problem.key, "key", block, keys, scratch)
-        scores[..., keys.start - start : keys.stop - start] = tile.exponents(problem, block, keys, query, key, scratch)
+    scores = _scores(problem, block, tiles, scratch)
     highest = scores.amax(-1, keepdim=True).clamp_(min=tile.lowest(problem))
     weights = tile.exp_(problem, scores.sub_(highest))
     total = weights.sum(-1, keepdim=True).clamp_(min=1)  # the highest score alone adds 1, if there is any
-    value = problem.value[block.heads][:, start:stop]
-    product = value.new_empty(*query.shape[:2], value.shape[-1])
-    out.copy_(torch.bmm(weights.div_(total).to(value.dtype), value, out=product).view(out.shape))
+    value = problem.value[block.heads][:, tiles[0].start : tiles[-1].stop]
+    rounded = scratch("weights", *weights.shape, dtype=value.dtype).copy_(weights.div_(total))
+    product = scratch("product", *weights.shape[:2], value.shape[-1], dtype=value.dtype)
+    out.copy_(torch.bmm(rounded, value, out=product).view(out.shape))
     norms.copy_(torch.cat([highest, total], -1).view(norms.shape))
+
+
+def _scores(problem: Problem, block: Block, tiles: list[slice], scratch: Scratch) -> Tensor:
+    """Those of all tiles beside each other: (heads, G · queries, keys)."""
+    query = tile.query_rows(problem, block, scratch)
+
+    def of(keys: slice) -> Tensor:
+        key = tile.keys_of(problem.key, "key", block, keys, scratch)
+        return tile.exponents(problem, block, keys, query, key, scratch)
+
+    if len(tiles) == 1:
+        return of(tiles[0])
+    start = tiles[0].start
+    scores = scratch("all scores", *query.shape[:2], tiles[-1].stop - start)
+    for keys in tiles:
+        scores[..., keys.start - start : keys.stop - start] = of(keys)
+    return scores

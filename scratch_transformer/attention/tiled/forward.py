@@ -33,7 +33,7 @@ def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
     def attend(block: Block, scratch: Scratch) -> None:
         _attend(problem, block, shifts, out, norms, scratch)
 
-    with products.narrowed(query.dtype, query.device, problem.rows):
+    with products.asked_for(problem.way):
         workers.run(problem.blocks(), attend, problem.like, problem.flops)
 
 
@@ -70,7 +70,7 @@ def _attend(problem: Problem, block: Block, shifts: bool, out: Tensor, norms: Te
     sums = _Sums(problem, scratch("summed", *query.shape[:2], problem.value.shape[-1]))
     for keys in problem.key_tiles(block):
         key = tile.keys_of(problem.key, "key", block, keys, scratch)
-        value = tile.keys_of(problem.value, "value", block, keys, scratch)
+        value = tile.keys_of(problem.value, "value", block, keys, scratch, problem.factors)
         weights = tile.exponents(problem, block, keys, query, key, scratch)
         if shifts:
             sums.shift(weights)
@@ -78,7 +78,7 @@ def _attend(problem: Problem, block: Block, shifts: bool, out: Tensor, norms: Te
         total = weights.sum(-1, keepdim=True)
         if problem.dropout_p > 0:
             weights.mul_(tile.keep(problem, block, keys, scratch))
-        sums.add(total, weights, value)
+        sums.add(total, tile.factor(problem, "weights", weights, scratch), value, scratch)
     sums.write(problem.queries(out, block), problem.queries(norms, block))
 
 
@@ -102,14 +102,14 @@ class _Sums:
         self._highest = highest
         scores.sub_(highest)
 
-    def add(self, total: Tensor, weights: Tensor, value: Tensor) -> None:
+    def add(self, total: Tensor, weights: Tensor, value: Tensor, scratch: Scratch) -> None:
         """One more tile: weights (heads, rows, keys), their sum before dropout, value (heads, keys, Dv)."""
         if self._total is None:
             self._total = total
-            torch.bmm(weights, value, out=self._summed)
+            self._summed.zero_()
         else:
             self._total.add_(total)
-            self._summed.baddbmm_(weights, value)
+        tile.add_product(self._summed, weights, value, scratch)
 
     def write(self, out: Tensor, norms: Tensor) -> None:
         """The quotient to out, (heads, G, queries, Dv). Rows in which everything is blocked are zero."""

@@ -13,7 +13,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.tiled import workers
+from scratch_transformer.attention.tiled import products, workers
+from scratch_transformer.attention.tiled.products import Way
 from scratch_transformer.precision import HALF_PRECISION
 
 # Scores of a tile: 4 MiB of float32, which a third level cache holds. Found with `scratch-transformer bench`.
@@ -68,6 +69,16 @@ class Problem:
         return self.query.new_empty(0, dtype=dtype)
 
     @cached_property
+    def way(self) -> Way:
+        """How products are computed."""
+        return products.way(self.query.dtype, self.query.device, self.rows)
+
+    @cached_property
+    def factors(self) -> torch.dtype:
+        """Dtype of what is multiplied in products that are summed up over tiles."""
+        return torch.bfloat16 if self.way is Way.ROUNDED else self.like.dtype
+
+    @cached_property
     def has_float_mask(self) -> bool:
         """Whether the mask is added to the scores."""
         return self.mask is not None and self.mask.is_floating_point()
@@ -102,11 +113,12 @@ class Problem:
     def queries_per_block(self) -> int:
         """Long blocks make the best of matrix products; short ones waste less beyond a diagonal.
 
-        Every block widens float16 and bfloat16 anew: twice as long, it is done half as often.
+        Every block widens float16 and bfloat16 anew: twice as long, it is done half as often. See `_stretch`.
         """
         longest = LONGEST if self.query.dtype in HALF_PRECISION else QUERIES
         is_short = self.key.shape[2] <= SHORT
         if self.lower is None and self.upper is None:
+            longest *= self._stretch
             return longest // 2 if is_short else longest
         return longest // 4 if is_short else longest // 2
 
@@ -140,7 +152,13 @@ class Problem:
     @cached_property
     def keys_per_tile(self) -> int:
         """Many for few queries: such a tile is no larger."""
-        return KEYS * max(1, QUERIES // self._rows)
+        return KEYS * self._stretch * max(1, QUERIES // self._rows)
+
+    @cached_property
+    def _stretch(self) -> int:
+        """How many times as long tiles are: the longer, the fewer products are rounded. Dropout follows from the tiles,
+        which must be the same going backward, whatever other threads do then."""
+        return 2 if self.way is Way.ROUNDED and self.dropout_p == 0 else 1
 
     @cached_property
     def _rows(self) -> int:

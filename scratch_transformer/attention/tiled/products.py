@@ -1,17 +1,23 @@
 """Products of bfloat16 numbers by the processor's own instructions for them, with sums in float32.
 
-The tiles hold bfloat16 numbers widened to float32. A processor that multiplies bfloat16 itself (AVX512-BF16, AMX) takes
-less than half the time for such products, and Q Kᵀ stays exact to rounding in float32: what oneDNN narrows has been
-bfloat16 before, and it sums in float32. Only weights and gradients on their way through a product are rounded, as the
-builtin rounds them.
+A processor that multiplies bfloat16 itself (AVX512-BF16, AMX) takes less than half the time for such products. Two ways
+lead to them, and on both Q Kᵀ stays exact to rounding in float32, for large scores would be wrong otherwise:
 
-oneDNN is told so by a setting of the whole process, which the float32 products of other threads would see. So it is set
-during calls in bfloat16 only, and only while no thread but ours may compute (`bystanders`): none, then, can start one.
+- narrowed: the tiles hold bfloat16 numbers widened to float32, and oneDNN narrows what it multiplies. Q and K have been
+  bfloat16 before; only weights and gradients on their way through a product are rounded, as the builtin rounds them.
+- rounded: torch multiplies tensors of bfloat16, and rounds what comes out to bfloat16: it has no other such product on
+  a CPU. So these are the products that are summed up over tiles, in float32, and the gradient of the weights.
+
+oneDNN is told to narrow by a setting of the whole process, which the float32 products of other threads would see. So it
+is set during calls in bfloat16 only, and only while no thread but ours may compute (`bystanders`): none, then, can
+start one. On some processors oneDNN narrows nothing, though they multiply bfloat16: it is measured once. Where it can't
+be had, products are rounded.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import functools
 import os
 import threading
@@ -23,7 +29,7 @@ import torch
 
 from scratch_transformer.attention.tiled import workers
 
-# How many times as fast such a product must be to be taken; without the instructions it is as fast as any.
+# How many times as fast products must be to be taken; without the instructions they are as fast as any.
 PAYS = 1.3
 # Rows of a product from which on narrowing its other matrix on the way takes less time than it saves.
 ROWS = 32
@@ -63,10 +69,26 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_narrowed.forget)
 
 
+class Way(enum.Enum):
+    """How a call's products are computed, in words for `explain`."""
+
+    WIDE = "products in float32"
+    NARROWED = "products of bfloat16 by the processor"
+    ROUNDED = "products of bfloat16 by the processor, rounded, and scores in float32"
+
+
+def way(dtype: torch.dtype, device: torch.device, rows: int) -> Way:
+    """That of a call. rows: queries that share a key."""
+    if against(dtype, device, rows) is None:
+        return Way.NARROWED
+    rounds = dtype == torch.bfloat16 and device.type == "cpu" and rows >= ROWS and multiplies_bfloat16()
+    return Way.ROUNDED if rounds else Way.WIDE
+
+
 @contextlib.contextmanager
-def narrowed(dtype: torch.dtype, device: torch.device, rows: int) -> Iterator[None]:
-    """Within it, products of a call in `dtype` are the processor's bfloat16 ones, unless something is `against` it."""
-    if against(dtype, device, rows) is not None:
+def asked_for(way: Way) -> Iterator[None]:
+    """Within it oneDNN is told to narrow, if that is the way."""
+    if way is not Way.NARROWED:
         yield
         return
     _narrowed.enter()
@@ -80,12 +102,12 @@ def advantage(dtype: torch.dtype, device: torch.device, rows: int) -> str:
     """In words for `explain`, for bfloat16 on a CPU; else empty."""
     if dtype != torch.bfloat16 or device.type != "cpu":
         return ""
-    reason = against(dtype, device, rows)
-    return "products of bfloat16 by the processor" if reason is None else f"products in float32: {reason}"
+    reason, words = against(dtype, device, rows), way(dtype, device, rows).value
+    return words if reason is None else f"{words}: {reason}"
 
 
 def against(dtype: torch.dtype, device: torch.device, rows: int) -> str | None:
-    """Why a call's products are float32's, or None if they are bfloat16's. rows: queries that share a key."""
+    """Why oneDNN does not narrow a call's products, or None if it does. rows: queries that share a key."""
     if dtype != torch.bfloat16 or device.type != "cpu":
         return "only bfloat16 on a CPU has others"
     if rows < ROWS:
@@ -97,7 +119,7 @@ def against(dtype: torch.dtype, device: torch.device, rows: int) -> str | None:
     if not workers.is_alone():
         return "other threads run, whose products would be rounded too"
     if not _pays():
-        return "this processor multiplies bfloat16 no faster"
+        return "oneDNN multiplies no faster for it here"
     return None
 
 

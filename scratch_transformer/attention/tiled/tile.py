@@ -9,23 +9,31 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.attention.tiled.problem import LONGEST, Block, Problem
+from scratch_transformer.attention.tiled.products import Way
 from scratch_transformer.attention.tiled.workers import Scratch
 
 
 def query_rows(problem: Problem, block: Block, scratch: Scratch) -> Tensor:
-    """The block's queries as rows of a matrix for each head of keys: (heads, G · queries, D)."""
-    return rows(problem.queries(problem.query, block), "query", scratch)
+    """The block's queries as rows of a matrix for each head of keys, (heads, G · queries, D), for `exponents`.
+
+    Scaled here, which is cheaper than on the way out of the product; but not if oneDNN narrows: bfloat16 queries, once
+    scaled, would be bfloat16 numbers no more.
+    """
+    query = rows(problem.queries(problem.query, block), "query", scratch)
+    return query if problem.way is Way.NARROWED else query.mul_(problem.exponent_scale)
 
 
-def rows(x: Tensor, name: str, scratch: Scratch) -> Tensor:
+def rows(x: Tensor, name: str, scratch: Scratch, dtype: torch.dtype | None = None) -> Tensor:
     """(heads, G, queries, D), a view of a half precision or strided tensor, as (heads, G · queries, D) in a buffer."""
-    return scratch(name, *x.shape).copy_(x).flatten(1, 2)
+    return scratch(name, *x.shape, dtype=dtype).copy_(x).flatten(1, 2)
 
 
-def keys_of(x: Tensor, name: str, block: Block, keys: slice, scratch: Scratch) -> Tensor:
-    """A tile of key or value, (heads, keys, D): a view, or a copy in the dtype of computing."""
+def keys_of(
+    x: Tensor, name: str, block: Block, keys: slice, scratch: Scratch, dtype: torch.dtype | None = None
+) -> Tensor:
+    """A tile of key or value, (heads, keys, D), in a dtype (None: that of computing): a view, or a copy."""
     tile = x[block.heads][:, keys]
-    if x.dtype == scratch.dtype:
+    if x.dtype == (dtype or scratch.dtype):
         return tile
     return scratch.copy(name, tile, (block.heads[0], block.h0, keys.start, keys.stop))
 
@@ -34,8 +42,10 @@ def exponents(problem: Problem, block: Block, keys: slice, query: Tensor, key: T
     """scale · Q Kᵀ + mask of a tile, (heads, G · queries, keys): what e or 2 is raised to; -inf or near if blocked."""
     heads, rows, width = query.shape[0], query.shape[1], key.shape[1]
     scores = scratch("scores", heads, rows, width)
-    # scaled on the way out: bfloat16 queries, once scaled, would be bfloat16 numbers no more
-    scores.baddbmm_(query, key.transpose(1, 2), beta=0, alpha=problem.exponent_scale)
+    if problem.way is Way.NARROWED:
+        scores.baddbmm_(query, key.transpose(1, 2), beta=0, alpha=problem.exponent_scale)
+    else:
+        torch.bmm(query, key.transpose(1, 2), out=scores)
     if problem.upper is not None or problem.lower is not None:
         _block_band(problem, block, keys, scores.view(heads, -1, block.t1 - block.t0, width))
     if problem.mask is not None:
@@ -47,6 +57,20 @@ def exponents(problem: Problem, block: Block, keys: slice, query: Tensor, key: T
 def exp_(problem: Problem, exponents: Tensor) -> Tensor:
     """In place, to the base that `exponent_scale` is for."""
     return exponents.exp_() if problem.has_float_mask else exponents.exp2_()
+
+
+def factor(problem: Problem, name: str, x: Tensor, scratch: Scratch) -> Tensor:
+    """x as it is multiplied in a product that is summed up over tiles: itself, or rounded to bfloat16."""
+    return x if x.dtype == problem.factors else scratch(name, *x.shape, dtype=problem.factors).copy_(x)
+
+
+def add_product(total: Tensor, first: Tensor, second: Tensor, scratch: Scratch) -> None:
+    """total += first · second. A product of bfloat16 factors is rounded, too, before it is added."""
+    if first.dtype == total.dtype:
+        total.baddbmm_(first, second)
+        return
+    product = torch.bmm(first, second, out=scratch("product", *total.shape, dtype=first.dtype))
+    total.add_(scratch("product", *total.shape).copy_(product))  # half the time of adding what has another dtype
 
 
 def lowest(problem: Problem) -> float:

@@ -96,15 +96,15 @@ class Scratch:
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         self.dtype = dtype
         self._device = device
-        self._buffers: dict[str, Tensor] = {}
+        self._buffers: dict[tuple[str, torch.dtype], Tensor] = {}
         self._holds: dict[str, Hashable] = {}
 
-    def __call__(self, name: str, *shape: int) -> Tensor:
-        """A contiguous buffer of this shape with anything in it."""
-        size = math.prod(shape)
-        buffer = self._buffers.get(name)
+    def __call__(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        """A contiguous buffer of this shape with anything in it, in the dtype of computing if no other is given."""
+        size, dtype = math.prod(shape), dtype or self.dtype
+        buffer = self._buffers.get((name, dtype))
         if buffer is None or buffer.numel() < size:
-            buffer = self._buffers[name] = torch.empty(size, dtype=self.dtype, device=self._device)
+            buffer = self._buffers[name, dtype] = torch.empty(size, dtype=dtype, device=self._device)
         return buffer[:size].view(shape)
 
     def copy(self, name: str, x: Tensor, key: Hashable) -> Tensor:
