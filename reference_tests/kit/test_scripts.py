@@ -2,6 +2,8 @@
 
 import pytest
 
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.judge.scripts import read
 
 SEQ2SEQ = """
@@ -298,3 +300,29 @@ class LitGPT(pl.LightningModule):
 def test_a_module_of_lightning_calls_itself(old, new, found):
     assert old in LIGHTNING
     assert [(one.id, one.function) for one in read(LIGHTNING.replace(old, new) if old else LIGHTNING)] == found
+
+
+TWICE_WRONG = """
+import torch
+from torch import nn
+
+def train_model(model, batches, PAD=0):
+    optimizer = torch.optim.Adam(model.parameters())
+    criterion = nn.CrossEntropyLoss()
+    for src, tgt in batches:
+        scores = torch.softmax(model(src, tgt), -1)
+        loss = criterion(scores.view(-1, scores.size(-1)), tgt.view(-1))
+        loss.backward()
+        optimizer.step()
+
+def plot(losses):
+    print(losses)
+"""
+
+
+def test_a_function_of_which_the_text_tells_is_listed_once(tmp_path):
+    """With all that is wrong in it, and not among what is no component."""
+    (tmp_path / "learner.py").write_text(TWICE_WRONG)
+    report = process.check(find(str(tmp_path / "learner.py")), "learner.py")
+    assert [(result.name, result.ids) for result in report.results] == [("train_model", ["T2", "T4"])]
+    assert report.ignored == ["plot"]

@@ -59,6 +59,8 @@ class Checking:
         self.library = Library(KINDS)
         self.adapted: dict[str, tuple[adapters.Adapted, Source]] = {}
         self.found: list[Entry] = []
+        self.read: set[tuple[str, str]] = set()
+        """Files and functions of which the text has told already."""
         self.order = {name: index for index, name in enumerate(KINDS)}
         self.learning = LEARNING_SECONDS
         self.results = Results(self.library, guard, job.get("only"))
@@ -85,7 +87,8 @@ class Checking:
             value = as_module(value)
             is_other = inspect.isclass(value) and value.__module__ != loaded.module.__name__
             why = foreign.TAKEN if is_other else self._why_not(name, value)
-            if why or not self.add(name, value, source, definitions[name].line):
+            is_told = (source.path, name) in self.read
+            if (why or not self.add(name, value, source, definitions[name].line)) and not is_told:
                 why = why or foreign.of_own_tensors(value)
                 ignored.append(f"{name} ({why})" if why else name)
         for name, value in packages.beside(loaded.module, source):
@@ -120,13 +123,18 @@ class Checking:
             self.emit("result", component=identity, result=result.document())
 
     def _read(self, source: Source) -> None:
-        """Tells what the text of a training script shows; it is not run for that."""
+        """Tells what the text of a training script shows, of each function once; it is not run for that."""
         others = [other["text"] for other in self.job.get("sources", ()) if other["path"] != source.path]
+        results: dict[str, Result] = {}
         for found in scripts.read(source.text, others):
-            name = found.function or Path(source.path).stem
-            result = Result(name, source.where(found.line), SCRIPT, "mistake", what="Trains a model. Read, not run.")
-            result.mistakes = [named(Finding(MISTAKES[found.id], found.evidence), source, found.line)]
-            self._tell_at_once(f"{source.path}:{found.id} in {name}", result)
+            name, where = found.function or Path(source.path).stem, source.where(found.line)
+            result = results.setdefault(
+                name, Result(name, where, SCRIPT, "mistake", what="Trains a model. Read, not run.")
+            )
+            result.mistakes.append(named(Finding(MISTAKES[found.id], found.evidence), source, found.line))
+        self.read |= {(source.path, name) for name in results}
+        for name, result in results.items():
+            self._tell_at_once(f"{source.path}:{SCRIPT} {name}", result)
 
     def load_adapters(self, source: Source) -> None:
         """Runs adapters.py; what it adapts needs no resolving."""
@@ -203,7 +211,8 @@ class Checking:
             if shown and result is not None and self._is_nothing(result):
                 self.emit("found", ignored=[f"{result.name} ({result.verdict})"], missing=[])
             elif shown and result is not None and self._only_reminds(entry[2], entry[3], result):
-                self.emit("found", ignored=[result.name], missing=[])
+                is_told = (entry[4].path, result.name) in self.read
+                self.emit("found", ignored=[] if is_told else [result.name], missing=[])
             elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
 
