@@ -169,6 +169,19 @@ def test_tiles_of_few_heads_have_more_keys(monkeypatch):
     assert set(seen) == {8}
 
 
+@pytest.mark.parametrize("tiles", [[slice(0, S)], [slice(0, 20), slice(20, S)]], ids=["one", "two"])
+def test_scores_of_several_tiles_lie_beside_each_other(tiles):
+    """Those of one are not copied."""
+    query, key, value = (x[:1, :1] for x in qkv())
+    cut, scratch = Problem.of(query, key, value, None, None, 0.0, None, None, 1.0), workers.Scratch(torch.float32, CPU)
+    (block, *_) = cut.blocks()
+    scores = few._scores(cut, block, tiles, scratch)
+    expected = math.log2(math.e) * query[0, 0, block.t0 : block.t1].double() @ key[0].double().mT
+    assert torch.allclose(scores.double(), expected, rtol=1e-5, atol=1e-5)
+    is_copied = "all scores" in {name for name, _ in scratch._buffers}
+    assert is_copied == (len(tiles) > 1)
+
+
 @pytest.mark.parametrize(
     "dtype, device, rows, keys, dropout_p, expected",
     [
