@@ -13,7 +13,7 @@ from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign, guess
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.resolve.other_designs import design_of
+from scratch_transformer.kit.resolve.other_designs import design_of, of_experts
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
 pytestmark = pytest.mark.long
@@ -693,3 +693,16 @@ def test_a_layer_that_runs_more_norms_than_it_has_sublayers_is_said_to(lines, sa
         text = text.replace(name, line)
     result = check_text(text, tmp_path)["EncoderLayer"]
     assert result.verdict == (another_sort.SAID.format(said) if said else "unknown mismatch")
+
+
+def test_a_mixture_of_experts_is_said_to_be_one_whatever_it_is_called():
+    class Chooser(nn.Module):
+        def __init__(self, d_model, num_experts, top_k):
+            super().__init__()
+            self.gate, self.top_k = nn.Linear(d_model, num_experts), top_k
+
+        def forward(self, x):
+            return self.gate(x).topk(self.top_k, -1)
+
+    assert of_experts(Chooser) == "of a design that is not known here: a mixture of experts"
+    assert of_experts(nn.Linear) == of_experts(lambda num_experts, topk: num_experts) == ""

@@ -66,6 +66,7 @@ class Recipe:
     masking: str = "before softmax"
     fill: str = "-inf, empty rows zero"
     causal: str = "lower"
+    span: int = 0  # how many tokens each sees where the future is hidden, itself and those before it; 0: all
     unmasked: str = "all"  # what a query may attend to where the core is given no mask: "earlier", "before the end"
     padding: str = "keys"  # of a function that makes a mask: "both", where padding's own rows are blocked too
     split: str = "heads"

@@ -112,7 +112,7 @@ def edited(mask: Mask, recipe: Recipe, scores: Tensor) -> Mask:
     if mask is None or recipe.masking == "ignored":
         return None
     if (recipe.causal, recipe.padding) == ("lower", "keys"):
-        return mask
+        return mask & torch.ones_like(mask).triu(1 - recipe.span) if recipe.span else mask
     if "lost" in recipe.causal + recipe.padding:
         return overwritten(mask, recipe)
     T, S = scores.shape[-2:]

@@ -6,11 +6,14 @@ import inspect
 import re
 from typing import Any
 
+from torch import nn
+
 from scratch_transformer.kit.definitions import leads_to, names_in
 
 BEFORE_AND_AFTER = "a norm before and one after every sublayer"
+OF_EXPERTS = "a mixture of experts"
 DESIGNS: dict[str, tuple[str, ...]] = {
-    "a mixture of experts": (r"experts?$|^experts?(?!ise)|moe", r"rout|gat|topk|expert"),
+    OF_EXPERTS: (r"experts?$|^experts?(?!ise)|moe", r"rout|gat|topk|expert"),
     "attention with a bias for every distance (ALiBi)": (r"alibi", r"slope|bias|alibi"),
     "attention in which no token sees itself (LSA)": (r"local(ity)?_?(self_?)?att|^lsa$", r"temperature|diag|^eye$"),
     "attention by relative positions": (
@@ -57,6 +60,12 @@ def design_of(thing: Any) -> str:
             if not is_an_option and all(any(re.search(pattern, word) for word in words) for pattern in patterns):
                 return SAID.format(design)
     return ""
+
+
+def of_experts(thing: Any) -> str:
+    """That a class of modules whose name says nothing is a mixture of experts, or chooses those; "" of any other."""
+    is_module = isinstance(thing, type) and issubclass(thing, nn.Module)
+    return design if is_module and (design := design_of(thing)) == SAID.format(OF_EXPERTS) else ""
 
 
 def _options_off(thing: Any) -> list[str]:

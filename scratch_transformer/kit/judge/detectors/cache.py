@@ -9,6 +9,7 @@ import torch
 
 from scratch_transformer.kit.judge.detectors import joined
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
+from scratch_transformer.kit.judge.lengths import long, window_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import STEPS, Finding, Probe
@@ -21,6 +22,7 @@ CHUNKS: tuple[tuple[int, ...], ...] = ((3, 1, 1), (1, 1, 1, 1, 1))
 """A prompt and two more tokens; where a prompt is refused, one token after the other."""
 UNCHECKED = "Its cache was not checked, as it stops when it is given one token after the other"
 NEW_ALONE = "It returns the keys and values of the new tokens alone: whoever calls it must keep the earlier ones."
+BEYOND, MORE = "where there are more tokens than in its window", 6
 POSITIONS = ("all the first after a prompt", "all the first", "one too small", "one too large")
 
 
@@ -38,6 +40,9 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         return
     is_whole = output is not None and output.shape == expected.shape
     error = distance(output, expected, probe) if is_whole else float("inf")
+    if is_whole and error <= ROUNDED and (said := _beyond_its_window(session, best, probe)):
+        yield Finding(MISTAKES["K1"], said, BEYOND)
+        return
     if is_whole and (error <= ROUNDED or _is_right_otherwise(session, probe, chunks, expected)):
         session.candidate.notes.append("With its cache it gives, token by token, what one call gives.")
         return
@@ -58,6 +63,24 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     alone = session.variant(best.recipe.with_({"causal": "itself only"}), probe)
     form = "every token sees itself only" if distance(output[:, -1:], _last(alone), probe) <= ROUNDED else ""
     yield Finding(MISTAKES["K1"], f"{said}.", form)
+
+
+def _beyond_its_window(session: Session, best: Hypothesis, short: Probe) -> str:
+    """What is said of one that sees a window and keeps too little for it, or too much; "" where all is well."""
+    span, every = window_of(session, best.recipe), long(session)
+    if span is None or every is None or span + MORE > every.inputs[next(iter(short.inputs))].shape[1]:
+        return ""
+    inputs = {"mask": causal(span + MORE)} if "mask" in short.inputs else {}
+    inputs |= {name: value[:1, : span + MORE] for name, value in every.inputs.items() if name in ("x", "ids")}
+    probe = Probe("beyond the window", inputs, shows=f"{span + MORE} tokens")
+    expected = session.variant(best.recipe.with_({"span": span}), probe)
+    session.candidate.load(session.asked)
+    output, _, _ = _in_pieces(session, probe, ((3, *[1] * (span + MORE - 3)), (1,) * (span + MORE)))
+    if output is None or expected is None or output.shape != expected.shape:
+        return ""
+    error = distance(output, expected, probe)
+    said = f"One by one, with its cache, {span + MORE} tokens differ by {100 * error:.2g} % from those of one call"
+    return f"{said}: with its window of {span} tokens." if error > ROUNDED else ""
 
 
 def _in_pieces(

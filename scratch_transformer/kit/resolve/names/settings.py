@@ -90,7 +90,7 @@ SETTINGS: dict[str, str] = {
         maxlen maxlength maxseqlen maxseqlength seqlen seqlength blocksize contextlength contextsize contextlen
         ctxlen ctx nctx nctxs ctxsize maxctx nposition npositions maxpositionembeddings maxsequencelength
         srcseqlen tgtseqlen sequencelength maxposition maxpositions srcmaxlen tgtmaxlen numpositions maxtokens
-        windowsize t context
+        windowsize window slidingwindow windowlength attentionwindow localwindow t context
         maxsentencelength maxlenseq maxsrclen maxtgtlen maxtimesteps maxpos srclen tgtlen targetlen sourcelen
         contextwindow maxcontext srcmaxlength trgmaxlength peinput petarget positions maxtrglen numsteps seqlenmax
         maxseq tmax maxt length srcmaxseqlen tgtmaxseqlen maximumpositionencoding maxcontextlength
