@@ -184,6 +184,8 @@ class Candidate:
     drops: whether dropout that ignores eval() takes place. Without it, everything else can be compared.
     differentiates: whether a call keeps what a backward pass needs.
     refused: a mask's parameter, and the error with which it stops when it is given any.
+    definition: its class or function.
+    unmasked: the error with which it stops where it is given no mask, which is None by default.
     stopped: the error with which it stops with sequences that are not its longest, where it works with those alone.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
@@ -216,6 +218,8 @@ class Candidate:
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
         self.stopped: BaseException | None = None
+        self.definition: Any = type(module)
+        self.unmasked: Exception | None = None
         self.looks_for_padding = self.speaks_of_padding = True
         self.takes_vectors = False
         self.is_causal_by_name = self.says_sides = True
@@ -299,6 +303,10 @@ class Candidate:
 
     def besides(self, **inputs: Any) -> list[str]:
         """Parameters on which its output depends and that stand for no weight of the reference, with their sizes."""
+        return []
+
+    def masks_by_default(self) -> list[str]:
+        """The parameters for its masks that are None by default, where it stops with that."""
         return []
 
     def several(self, **inputs: Any) -> Exception | None:

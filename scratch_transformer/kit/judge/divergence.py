@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import Probe, record
 from scratch_transformer.kit.recipe import Recipe
@@ -10,9 +12,19 @@ from scratch_transformer.kit.recipe import Recipe
 def first_divergence(session: Session, recipe: Recipe) -> str:
     """A sentence, or "" where the candidate's intermediates are not known."""
     for result in session.ran:
-        if distance(result.output, session.variant(recipe, result.probe), result.probe) > ROUNDED:
-            return _in_probe(session, recipe, result.probe)
+        expected = session.variant(recipe, result.probe)
+        if distance(result.output, expected, result.probe) > ROUNDED:
+            return _in_probe(session, recipe, result.probe) or _of_shapes(result.output, expected)
     return ""
+
+
+def _of_shapes(output: Tensor | None, expected: Tensor | None) -> str:
+    """What is said of an output of another shape than the reference's; "" of one of the same."""
+    if output is None or expected is None or output.shape == expected.shape:
+        return ""
+    if output.shape[:-1] == expected.shape[:-1]:
+        return f"Each token of it has {output.shape[-1]} numbers, and the reference's has {expected.shape[-1]}."
+    return f"Its output is {tuple(output.shape)}, and the reference's is {tuple(expected.shape)}."
 
 
 def _in_probe(session: Session, recipe: Recipe, probe: Probe) -> str:

@@ -75,6 +75,18 @@ def line_now() -> str:
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
 
 
+def line_of_argument(name: str) -> str:
+    """The line on which the call that a learner's line makes right now has a named argument; else that line."""
+    frame = _frame_now()
+    nodes = parsed(frame.f_code.co_filename) if frame is not None else ()
+    now = frame.f_lineno if frame is not None else 0
+    calls = [n for n in nodes if isinstance(n, ast.Call) and n.lineno <= now <= (n.end_lineno or n.lineno)]
+    found = next((word.value.lineno for call in calls for word in call.keywords if word.arg == name), 0)
+    if frame is None or not found:
+        return line_now()
+    return linecache.getline(frame.f_code.co_filename, found).partition("#")[0].strip()
+
+
 def values_asked_for() -> int:
     """How many values the call that a learner's line makes right now is taken apart into; 1 if it is not."""
     frame = _frame_now()

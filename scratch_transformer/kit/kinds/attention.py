@@ -115,7 +115,7 @@ SDPA = Kind(
         "causal where no mask is given": {"unmasked": "earlier"},
         "causal where no mask is given, queries are the last tokens": {"unmasked": "before the end"},
     },
-    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A5", "A6", "A24", "A25:", "A31", "A32", "A35", "B12", "B27", "B33"),
+    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A5", "A6", "A24", "A25:", "A31", "A32", "A35", "B12", "B26", "B27", "B33"),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),

@@ -19,6 +19,13 @@ AVERAGED = "averaged over the batch, in place of the sum"
 NOT_SUMMED = "not summed over the batch"
 STOPS = "it stops where forward goes through"
 NO_DROPOUT = "dropout=None, its default, is given to nn.Dropout"
+ALWAYS_MASKED = "every call of it gives a mask"
+NEEDS_MASK = "Takes a mask that need not be given, and stops where it is left out."
+OF_NO_MASK = (
+    "Keep all that reads the mask within if mask is not None:, or leave the default out: forward(self, x, mask) says "
+    "that it must be given."
+)
+"""A form of B26, of a mask that is None by default, with which it stops; what it does, and the fix."""
 OWN_SHARE = "each head has a small matrix, which sees the head's own share of the features alone"
 ONE_FOR_ALL = "all heads are one and the same, with one set of weights"
 SHARED_KEYS = "heads share the projection of the keys, and not that of the values"
@@ -116,14 +123,15 @@ print("torch.ones:", torch.ones(3))
         severity="mistake",
         does="Reads an attribute that nothing sets or a name that nothing defines, calls something without what it "
         "must be given, or puts tensors together whose shapes do not fit: a typo, or a line that was forgotten. When "
-        "the line runs it stops there, whatever it is given, or with any number of tokens or samples but one. A "
-        "forward without return gives None, with which whatever calls it stops.",
+        "the line runs it stops there, whatever it is given, or with any number of tokens or samples but one, or as "
+        "soon as what need not be given is left out. A forward without return gives None, with which whatever calls it "
+        "stops.",
         expected="Every self.name that forward reads is set in __init__, every name is defined or imported, every call "
         "gives what is asked for, shapes fit with any batch, and forward returns its output.",
         fix="Write the name as it is set: self.hidden_dim, not self.hiddne_dim. A linter finds such lines before they "
         "run: ruff check --select F821 for names, mypy for attributes.",
         source="The Python Tutorial, section 9.3: attributes are made by assignment",
-        severities={NO_DROPOUT: "harmless"},
+        severities={NO_DROPOUT: "harmless", ALWAYS_MASKED: "note"},
         demo="""\
 class Network:
     def __init__(self, hidden_dim):

@@ -61,6 +61,8 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         return _asked_for
     if id in ("A8", "A10"):  # a number for each type, in one line
         return lambda code: re.sub(LEAST, INF, code)
+    if id == "B12":
+        return _in_training
     patterns = REWRITES.get(id)
     return _by(*patterns) if patterns else None
 
@@ -91,10 +93,6 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     ),
     "B9": (r"\[(\w+)\] ?\* ?([\w.]+)", r"[copy.deepcopy(\1) for _ in range(\2)]"),
     "B10": (r"^(\s*self\.\w+ = )(\[.*\])$", r"\1nn.ModuleList(\2)"),
-    "B12": (
-        r"(F\.dropout|functional\.dropout)\(((?:(?!training)[^()]|\([^()]*\))*)\)",
-        r"\1(\2, training=self.training)",
-    ),
 }
 """Id -> pattern of the code at fault, and its replacement."""
 
@@ -107,6 +105,13 @@ def _asked_for(code: str) -> str:
     """if mask:, if not mask:, … if mask else …: whether it is there."""
     turned = re.sub(r"\b(if )not (\w*mask\w*)(?=:$| else )", r"\1\2 is None", code, count=1)
     return re.sub(r"\b(if )(\w*mask\w*)(?: == True| is True)?(?=:$| else )", r"\1\2 is not None", turned, count=1)
+
+
+def _in_training(code: str) -> str:
+    """F.dropout(x, p), and dropout_p=p of scaled_dot_product_attention, which is not told of training otherwise."""
+    call = r"(F\.dropout|functional\.dropout)\(((?:(?!training)[^()]|\([^()]*\))*)\)"
+    told = re.sub(call, r"\1(\2, training=self.training)", code, count=1)
+    return re.sub(r"\bdropout_p ?= ?([\w.]+)(?= ?[,)]|$)", r"dropout_p=\1 if self.training else 0.0", told, count=1)
 
 
 def _query(code: str) -> str | None:

@@ -11,9 +11,14 @@ from scratch_transformer.kit.report.record import Named, Record
 
 def error(value: float | None) -> str:
     """A relative error to one digit."""
-    if value is None or not abs(value) < float("inf"):
+    if value is None or not _is_number(value):
         return "–"
     return "0" if value == 0 else f"{value:.0e}"
+
+
+def _is_number(value: float | None) -> bool:
+    """Whether there is an error to tell: none where shapes differ, or one of both is NaN."""
+    return value is not None and abs(value) < float("inf")
 
 
 def explanation(result: Record, width: int = 100, inherited: bool = True) -> list[str]:
@@ -56,18 +61,27 @@ def _is_told(problem: str, mistakes: Iterable[Named]) -> bool:
 
 def unexplained(result: Record) -> str:
     """That its numbers are not accounted for: by nothing, or not by the mistakes that are named."""
-    probe = f", with {result.probe}" if result.probe else ""
-    differs = f"differ from those of {result.against} (relative error {error(result.error)}{probe})"
+    differs = _differs(result)
     if result.unexplained:
         ids = [named.id for named in result.mistakes if named.severity == "mistake"]
         verb = "are" if len(ids) > 1 else "is"
-        is_named = f"{' and '.join(ids) or 'a mistake'} {verb} named, but its numbers {differs}"
+        is_named = f"{' and '.join(ids) or 'a mistake'} {verb} named, but {differs}"
         return f"{result.name}, {result.where}: {is_named} for another reason too."
     if result.replaced and result.error is not None and result.error <= ROUNDED:
         parts = " and ".join(result.replaced)
         agrees = f"with the reference's in place of its {parts} it gives the numbers of {result.against}"
         return f"{result.name}, {result.where}: {agrees}. What {parts} computes, nothing explains."
-    return f"{result.name}, {result.where}: its numbers {differs}, and no mistake of the catalogue explains them."
+    them = "them" if _is_number(result.error) else "that"
+    return f"{result.name}, {result.where}: {differs}, and no mistake of the catalogue explains {them}."
+
+
+def _differs(result: Record) -> str:
+    """From what it is compared with, and by how much; of another shape, or with NaN, its output does."""
+    is_number = _is_number(result.error)
+    said = [f"relative error {error(result.error)}"] if is_number else []
+    said += [f"with {result.probe}"] if result.probe else []
+    shown = f" ({', '.join(said)})" if said else ""
+    return f"its {'numbers differ from those' if is_number else 'output differs from that'} of {result.against}{shown}"
 
 
 def _paragraphs(named: Named, result: Record, width: int) -> list[str]:

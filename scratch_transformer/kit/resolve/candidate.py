@@ -66,8 +66,8 @@ class Resolved(Candidate):
         self.last_of = ""
         """The sequence of whose tokens it answers for the last alone."""
         thing = getattr(made, "function", made)
-        of: Any = type(thing) if isinstance(thing, nn.Module) else thing
-        self.defaults = {"eps": default_of(of, "eps")}
+        self.definition = type(thing) if isinstance(thing, nn.Module) else thing
+        self.defaults = {"eps": default_of(self.definition, "eps")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
         self.text = _source(thing)
         sees_padding = _sees_padding(self.text)
@@ -261,6 +261,10 @@ class Resolved(Candidate):
             finally:
                 self.plan = told
         return None
+
+    def masks_by_default(self) -> list[str]:
+        free = {p.name for p in parameters_of(self.function) if p.default is None}
+        return [name for name, _, _ in self.plan.mask_parameters if name in free]
 
     def several(self, **inputs: Any) -> Exception | None:
         if self.plan.order != batching.IN_A_BATCH:

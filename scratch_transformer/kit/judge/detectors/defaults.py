@@ -7,13 +7,14 @@ import linecache
 import traceback
 from collections.abc import Callable, Iterator
 
+from scratch_transformer.kit.judge import callers
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, line_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import NO_DROPOUT, OF_SHAPES
+from scratch_transformer.kit.mistakes.construction import ALWAYS_MASKED, NEEDS_MASK, NO_DROPOUT, OF_NO_MASK, OF_SHAPES
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
@@ -38,16 +39,42 @@ def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Fi
         yield Finding(MISTAKES["B26"], said, fix=OF_SHAPES)
 
 
+def stops_without_a_mask(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B26: its mask is None by default, and it stops with that; not where it asks for one in words, itself."""
+    candidate, error = session.candidate, session.candidate.unmasked
+    line = learners_line(error)
+    names = candidate.masks_by_default() if line and not line.startswith(("raise ", "assert ")) else []
+    if error is None or not names:
+        return
+    is_left_out = any(callers.may_leave_out(candidate.definition, name) for name in names)
+    verb = "is" if len(names) == 1 else "are"
+    said = f"{' and '.join(names)} {verb} None by default, and with that it stops: {_said(error)}. {STOPS_AT}{line}"
+    yield Finding(
+        MISTAKES["B26"], said, "" if is_left_out else ALWAYS_MASKED, name=names[0], does=NEEDS_MASK, fix=OF_NO_MASK
+    )
+
+
+WITH_DROPOUT = "Runs without dropout alone: built with any, its forward stops, as it does in every training."
+OF_DROPOUT = "Build it with the dropout that it is to be trained with, call it, and mend what the error names."
+OF_BOTH_MASKS = (
+    "scaled_dot_product_attention takes attn_mask or is_causal=True, not both: "
+    "attn_mask = attn_mask & torch.ones(T, T, dtype=torch.bool, device=x.device).tril(), without is_causal."
+)
 USUAL = 0.1
 """A probability of dropout."""
 
 
 def stops_with_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B26: right without dropout, it cannot be built with any; or dropout=None, the default, goes to nn.Dropout."""
+    """B26: right without dropout, it cannot be built with any, or stops; or dropout=None, its default, stops it."""
     if best is None or session.candidate.module is None:
         return
-    if (error := _refused(session, USUAL)) and not _refused(session, 0.0) and not _is_of_dropout(error):
+    error = _refused(session, USUAL)
+    if error and not _refused(session, 0.0) and not _is_of_dropout(error):
         yield Finding(MISTAKES["B26"], f"Built with dropout = {USUAL}, it stops with {_said(error)}.")
+    elif error is None and (stopped := _stopped(session, USUAL)) and not _stopped(session, 0.0):
+        said = f"Without dropout it runs; built with dropout = {USUAL}, its forward stops with {_said(stopped)}."
+        fix = OF_BOTH_MASKS if "is_causal" in str(stopped) else OF_DROPOUT
+        yield Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{learners_line(stopped)}", does=WITH_DROPOUT, fix=fix)
     elif _is_none_by_default(session.candidate) and (error := _refused(session, None)) and _is_of_dropout(error):
         yield Finding(MISTAKES["B26"], f"Without a dropout, as by default, it stops with {_said(error)}.", NO_DROPOUT)
 
@@ -84,6 +111,25 @@ def _refused(session: Session, dropout: float | None) -> Exception | None:
     return None
 
 
+def _stopped(session: Session, dropout: float) -> Exception | None:
+    """What its forward stops with in a learner's line, in training or not, where it is built with a dropout."""
+    try:
+        candidate = session.candidate.rebuild(dropout=dropout)
+        candidate.load(session.asked)
+    except Exception:  # it has no such setting, or cannot be built twice
+        return None
+    for result in session.ran:
+        for is_training in (True, False):
+            if candidate.module is not None:
+                candidate.module.train(is_training)
+            candidate.drops = True
+            try:
+                call(candidate, result.probe.inputs)
+            except Exception as error:  # the learner's code may raise anything
+                return error if learners_line(error) else None
+    return None
+
+
 def _is_none_by_default(candidate: Candidate) -> bool:
     given = inspect.signature(type(candidate.module)).parameters.values()
     return any(p.default is None and "drop" in p.name.lower() for p in given)
@@ -100,6 +146,7 @@ def _said(error: Exception) -> str:
 
 DEFAULTS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B26",), stops_without_positions),
+    (("B26",), stops_without_a_mask),
     (("B26",), stops_with_dropout),
     (("B26",), stops_with_two_widths),
     (("B26",), stops_with_several),

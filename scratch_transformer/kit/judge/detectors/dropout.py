@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.detectors.scores import dropped_scores
+from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
@@ -27,6 +28,13 @@ from scratch_transformer.kit.report import sums
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LAST = ("w_o", "linear2")
 """What computes a sublayer's output."""
+AFTER_EVAL = "After model.eval(), two calls with the same input give different outputs."
+TOLD_TO_DROP = "After model.eval(), scaled_dot_product_attention is told a probability of dropout all the same."
+OF_ATTENTION = (
+    "dropout_p=self.dropout if self.training else 0.0: scaled_dot_product_attention is a function, and drops out "
+    "whenever it is told a dropout_p."
+)
+"""The fix of B12 there."""
 BUILT = "Built with dropout = 0.5, two calls in training mode"
 
 
@@ -52,6 +60,18 @@ def is_random(candidate: Candidate, probe: Probe, training: bool) -> bool:
     return distance(first, second, probe) > 0 and not says_nothing(first)
 
 
+class _OfAttention(TorchFunctionMode):
+    """Whether scaled_dot_product_attention is told to drop out, and where: it does so in evaluation, too."""
+
+    line = ""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            given = dict(zip(("query", "key", "value", "attn_mask", "dropout_p"), args, strict=False)) | (kwargs or {})
+            self.line = self.line or (line_of_argument("dropout_p") if given.get("dropout_p") else "")
+        return func(*args, **(kwargs or {}))
+
+
 TOLD = re.compile(r"\s*(@.*\s+)*def \w+\([^)]*(drop|train)")
 
 
@@ -59,9 +79,17 @@ def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[
     """B12: dropout, or anything random, after eval(). What a function is told to drop is its caller's."""
     if session.candidate.module is None and TOLD.match(session.candidate.text):
         return
-    for candidate in (session.candidate, with_dropout(session)):
-        if candidate is not None and is_random(candidate, session.ran[0].probe, training=False):
-            yield Finding(MISTAKES["B12"], "After model.eval(), two calls with the same input give different outputs.")
+    for candidate in filter(None, (session.candidate, with_dropout(session))):
+        with _OfAttention() as told_to_drop:
+            try:
+                said = AFTER_EVAL * is_random(candidate, session.ran[0].probe, training=False)
+            except Exception:  # the learner's code may raise anything
+                said = TOLD_TO_DROP * bool(told_to_drop.line)
+        if said and told_to_drop.line:
+            yield Finding(MISTAKES["B12"], f"{said} {DONE_AT}{told_to_drop.line}", fix=OF_ATTENTION)
+        elif said:
+            yield Finding(MISTAKES["B12"], said)
+        if said:
             return
 
 

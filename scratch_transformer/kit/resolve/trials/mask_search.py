@@ -95,7 +95,7 @@ def _causal(plan: Plan, likely: Sequence[str]) -> Iterator[Plan]:
             yield replace(plan, constants={**plan.constants, **masks})
 
 
-OPEN_SHAPES = ("(B, 1, 1, S)", "(B, S)")
+OPEN_SHAPES = ("(B, 1, 1, S)", "(B, S)", "(B, 1, T, S)", "(B, T, S)", "(T, S)")
 
 
 def _open(plan: Plan, takers: list[str], likely: Sequence[str]) -> Iterator[Plan]:

@@ -49,6 +49,7 @@ def planned(made: Any, function: Any, kind: Kind, library: Library, settings: di
         again = _with_probes(open_probes(trial.probes), trial.probes, made, function, kind, library, settings, needed)
         if again.candidate is not None:
             again.candidate.notes.append("It stops without a mask, so it was given one that hides nothing.")
+            again.candidate.unmasked = outcome.error if isinstance(outcome.error, Exception) else None
             return again
     caches = caching.with_none_kept(plan, function, int(settings.get("num_layers", 0)))
     if outcome.candidate is None and caches is not None and "NoneType" in str(outcome.error):

@@ -1,0 +1,87 @@
+"""scaled_dot_product_attention, which drops out whenever it is told to, and takes a mask or is_causal, not both."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+ATTENTION = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, dropout):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.heads, self.size, self.p = num_heads, d_model // num_heads, dropout
+        self.q, self.k = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.v, self.out = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, {}):
+        {}
+        B, T, E = x.shape
+        q, k, v = (map_of(x).view(B, T, self.heads, self.size).transpose(1, 2) for map_of in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(
+            q, k, v,
+            dropout_p={}, is_causal=True{}
+        )
+        return self.out(y.transpose(1, 2).reshape(B, T, E))
+"""
+PAIR = "x, mask = both; mask = mask.view(len(x), 1, x.size(1), x.size(1))"
+NOTHING = "assert x.dim() == 3"
+MODEL = """
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout):
+        super().__init__()
+        self.attention = SelfAttention(d_model, num_heads, dropout)
+        self.first, self.second = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.GELU(), nn.Linear(d_ff, d_model))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x):
+        x = x + self.dropout(self.attention(self.first(x)))
+        return x + self.dropout(self.network(self.second(x)))
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len, dropout):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.blocks = nn.ModuleList([Block(d_model, num_heads, d_ff, dropout=dropout) for _ in range(num_layers)])
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, ids):
+        x = self.dropout(self.words(ids) + self.places(torch.arange(ids.size(1), device=ids.device)))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x))
+"""
+ALWAYS, IN_TRAINING = "self.p", "self.p if self.training else 0.0"
+
+
+def shown(named):
+    return named.code[named.line - named.first].strip()
+
+
+@pytest.mark.parametrize("p, ids", [(ALWAYS, ["B12"]), (IN_TRAINING, [])])
+def test_it_drops_out_whenever_it_is_told_to(p, ids, tmp_path):
+    result = check_text(ATTENTION.format("x", NOTHING, p, ""), tmp_path)["SelfAttention"]
+    assert result.ids == ids
+    for named in result.mistakes:
+        assert shown(named) == "dropout_p=self.p, is_causal=True"
+        assert named.put == ["            dropout_p=self.p if self.training else 0.0, is_causal=True"]
+        assert "nn.Dropout(p)" not in named.fix
+
+
+def test_of_a_model_the_line_is_that_of_its_attention(tmp_path):
+    results = check_text(ATTENTION.format("x", NOTHING, ALWAYS, "") + MODEL, tmp_path)
+    assert (results["GPT"].verdict, results["GPT"].inherited) == ("mistake", ["B12"])
+
+
+@pytest.mark.parametrize("p, ids", [(ALWAYS, {"B26", "B12"}), (IN_TRAINING, {"B26"})])
+def test_what_is_causal_and_takes_a_mask_stops_in_training(p, ids, tmp_path):
+    """Without dropout, PyTorch takes both on the CPU: it is causal attention, whatever the mask hides."""
+    result = check_text(ATTENTION.format("both", PAIR, p, ", attn_mask=mask"), tmp_path)["SelfAttention"]
+    assert (result.verdict, set(result.ids)) == ("mistake", ids)
+    assert result.error < 1e-12 and not result.unexplained
+    (stop,) = (named for named in result.mistakes if named.id == "B26")
+    assert "built with dropout = 0.1, its forward stops with RuntimeError" in stop.evidence
+    assert "attn_mask or is_causal=True, not both" in stop.fix
