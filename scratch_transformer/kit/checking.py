@@ -61,6 +61,8 @@ class Checking:
         self.found: list[Entry] = []
         self.read: set[tuple[str, str]] = set()
         """Files and functions of which the text has told already."""
+        self.static: dict[Any, type] = {}
+        """Static methods, and their classes."""
         self.order = {name: index for index, name in enumerate(KINDS)}
         self.learning = LEARNING_SECONDS
         self.results = Results(self.library, guard, job.get("only"))
@@ -170,7 +172,17 @@ class Checking:
             self.library.add(value, kinds)
             rank = self.order[kinds[0]]
             self.found.append((rank, name, value, kinds, source, line))
+        self._note_static(name, value, source)
         return bool(kinds)
+
+    def _note_static(self, name: str, value: Any, source: Source) -> None:
+        """The static methods of a class of modules, which are judged by themselves where the class stops."""
+        for method, function in methods.static_of(value):
+            kinds = guess.kinds_of(method, function, KINDS)
+            if kinds and likeness.is_named(method, KINDS[kinds[0]]):
+                self.static[function] = value
+                line = function.__code__.co_firstlineno
+                self.found.append((len(self.order), f"{name}.{method}", function, kinds, source, line))
 
     def _why_not(self, name: str, value: Any) -> str:
         """Why something that was found by its name is no part of a Transformer, if nobody said that it is one."""
@@ -284,6 +296,8 @@ class Checking:
         _, name, value, kinds, source, line = entry
         is_asked = self.job.get("only") in (None, "", name)
         self.library.given = self.job.get("init", {}) if is_asked else {}
+        if value in self.static and self.static[value] not in self.results.broken:
+            return None  # judged in its class
         kind = KINDS[kinds[0]]
         unchecked = partial(Result, name, source.where(line), kind.name, what=kind.what)
         if is_asked and (unknown := self._unknown(value)):

@@ -239,6 +239,7 @@ class Results:
             finding = None  # it is said of the part
         if finding is not None:
             also = _before_its_forward(finding, outcome, value)
+            error = outcome.error if also else error  # nobody comes to call it
             result.mistakes = [_located(one, value, source, outcome.made) for one in (*also, finding)]
         result.inherited = [self.broken[inherited]] if inherited is not None else []
         result.unreported = self._unreported(result.inherited)
@@ -255,7 +256,7 @@ def _before_its_forward(finding: Finding, outcome: Outcome, value: Any) -> list[
     own = [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error else None) if is_learners(frame)]
     made = getattr(vars(value).get("__init__"), "__code__", None)
     first = crash_finding(error) if isinstance(error, Exception) and own and own[-1].f_code is made else None
-    return [first] if first is not None and first.mistake.id != finding.mistake.id else []
+    return [first] if first is not None and first.evidence != finding.evidence else []
 
 
 def _of_its_forward(value: Any) -> tuple[Finding, BaseException] | None:

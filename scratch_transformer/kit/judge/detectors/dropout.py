@@ -35,6 +35,8 @@ OF_ATTENTION = (
     "whenever it is told a dropout_p."
 )
 """The fix of B12 there."""
+OF_ITS_OWN = "It makes an nn.Dropout in every call, which is in training mode as every new module: eval() reaches none."
+OF_FUNCTION = "F.dropout(weights, p, training=training), training being an argument that gets self.training."
 BUILT = "Built with dropout = 0.5, two calls in training mode"
 
 
@@ -78,6 +80,8 @@ TOLD = re.compile(r"\s*(@.*\s+)*def \w+\([^)]*(drop|train)")
 def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B12: dropout, or anything random, after eval(). What a function is told to drop is its caller's."""
     if session.candidate.module is None and TOLD.match(session.candidate.text):
+        if line := _made_inside(session.candidate):
+            yield Finding(MISTAKES["B12"], f"{OF_ITS_OWN} {DONE_AT}{line}", fix=OF_FUNCTION)
         return
     for candidate in filter(None, (session.candidate, with_dropout(session))):
         with _OfAttention() as told_to_drop:
@@ -91,6 +95,20 @@ def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[
             yield Finding(MISTAKES["B12"], said)
         if said:
             return
+
+
+def _made_inside(candidate: Candidate) -> str:
+    """The line on which a function that is told how much to drop makes an nn.Dropout, which nobody can switch off.
+
+    "" where it does not, drops nothing by default, or says what mode that is in.
+    """
+    nodes = nodes_of(candidate.definition)
+    calls = [n for n in nodes if isinstance(n, ast.Call) and ast.unparse(n.func).endswith("nn.Dropout")]
+    told = [p.default for p in parameters_of(candidate.definition) if "drop" in p.name]
+    drops = [p for p in told if isinstance(p, float) and p > 0]
+    if not calls or not drops or re.search(r"train|\.eval\(", candidate.text):
+        return ""
+    return candidate.text.splitlines()[calls[0].lineno - 1].partition("#")[0].strip()
 
 
 def attention_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

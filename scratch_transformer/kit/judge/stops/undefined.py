@@ -19,7 +19,16 @@ from scratch_transformer.kit.discover.load import LEFT_OUT, REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.frames import STOPS_AT, line_of, nodes_at, parsed
-from scratch_transformer.kit.judge.stops import attributes, miscut, misplaced, quotients, tuples, uncalled, unpacked
+from scratch_transformer.kit.judge.stops import (
+    attributes,
+    meant,
+    miscut,
+    misplaced,
+    quotients,
+    tuples,
+    uncalled,
+    unpacked,
+)
 from scratch_transformer.kit.judge.stops.refused import (
     no_argument,
     no_constant,
@@ -104,7 +113,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
             continue
         if not said:
             said, name = look(error, frame)
-            fix = FIXES.get(look, "")
+            fix = FIXES.get(look, "") or (meant.fix(error, frame, name) if look in NAMED else "")
     if notes and re.search(rf"\b({name.rpartition('.')[2]}|setattr|__dict__|globals|exec)\b|import +\*", left_out):
         return None  # the lines that were left out may set it
     line = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
@@ -246,7 +255,11 @@ def _registration(error: BaseException, frame: FrameType) -> tuple[str, str]:
     names = {ast.unparse(node.value) for node in nodes_at(error, frame, ast.Assign)}
     if names & set(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]):
         return NOTHING  # what it is given, it does not make: self.linear.weight = shared_weights
-    return f"torch refuses what it makes: {error.args[0]}.", next(filter(None, found.groups()))
+    return f"torch refuses what it makes: {error.args[0]}.", next(filter(None, found.groupdict().values()))
+
+
+NAMED = (attributes.of_itself, _name, _registration)
+"""What a name close by, or one of another file, may mend."""
 
 
 def _is_method(name: str, called: str, frame: FrameType) -> bool:

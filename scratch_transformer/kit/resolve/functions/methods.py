@@ -47,6 +47,14 @@ def _may_write(name: str, method: Any) -> bool:
     return is_named or (tree is not None and writing.writes(tree, "self"))  # complete(self, ids, n)
 
 
+def static_of(thing: Any) -> Iterator[tuple[str, Any]]:
+    """The static methods of a class of modules, by name."""
+    members = vars(thing).items() if isinstance(thing, type) and issubclass(thing, nn.Module) else ()
+    for name, one in members:
+        if isinstance(one, staticmethod) and inspect.isfunction(one.__func__):
+            yield name, one.__func__
+
+
 def helpers_of(function: Any) -> dict[str, Any]:
     """Methods of its class that choose the next word for it, and need nothing else of the class."""
     owner = getattr(function, "owner", None)

@@ -137,11 +137,12 @@ class Known:
         return guesses[0] if guesses else None
 
     def is_called_by_module(self, function: Any) -> bool:
-        """Whether a method of one of the learner's modules calls a function: then it is given batches."""
+        """Whether a method of one of the learner's modules calls a function, or has it: then it is given batches."""
         name = getattr(function, "__name__", "")
         modules = (cls for cls in self.guesses if isinstance(cls, type) and issubclass(cls, nn.Module))
-        here = (cls for cls in modules if cls.__module__ == getattr(function, "__module__", None))
-        return bool(name) and any(name in read_by_class(cls) for cls in here)
+        here = [cls for cls in modules if cls.__module__ == getattr(function, "__module__", None)]
+        has_it = any(getattr(vars(cls).get(name), "__func__", None) is function for cls in here)
+        return bool(name) and (has_it or any(name in read_by_class(cls) for cls in here))
 
     def parts_of(self, made: Any, idle: Collection[type] = ()) -> tuple[Diagnosis, ...]:
         """What was found out about the classes of a module's submodules, and the functions that it calls.

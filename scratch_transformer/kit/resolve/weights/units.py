@@ -235,9 +235,11 @@ def _by_class(unit: Unit, module: nn.Module | None) -> tuple[str, ...]:
 def _with_halves(units: list[Unit]) -> list[Unit]:
     """Gate and the other factor in one matrix, (2 d_ff, d_model) before (d_model, d_ff), as two units."""
     found: list[Unit] = []
+    is_network = not any(unit.kind == "attention" for unit in units)  # net.0 and net.1 are no layers of a stack
     for unit in units:
         rows, width = unit.shape if unit.kind == "matrix" and len(unit.shape) == 2 and not unit.raw else (1, 0)
-        shapes = [other.shape for other in units if other.kind == "matrix" and other.layer == unit.layer]
+        within = [other for other in units if is_network or other.layer == unit.layer]
+        shapes = [other.shape for other in within if other.kind == "matrix"]
         half = rows // 2
         if rows % 2 or half == width or (width, half) not in shapes or (half, width) in shapes:
             found.append(unit)

@@ -1,0 +1,69 @@
+"""What is meant by a name that nothing defines: one like it that is set, or what a file beside this one defines."""
+
+from __future__ import annotations
+
+import difflib
+import linecache
+import re
+from pathlib import Path
+from types import FrameType
+
+from torch import nn
+
+from scratch_transformer.kit.discover.target import python_files
+
+ALIKE = 0.75
+"""Share of equal letters from which a name may be another: n_heads, num_heads."""
+MOST_FILES, MOST_BYTES = 40, 200_000
+OF_TENSORS = re.compile(r"cannot assign '(?:[\w.]+\.)?(\w+)' object to buffer '(\w+)'")
+
+
+def fix(error: BaseException, frame: FrameType, name: str) -> str:
+    """What to write in place of what an error names; "" where nothing is at hand."""
+    if type(error) is NameError:
+        found = _import_of(name, frame)
+        return f"{found}, at the beginning of the file." if found else ""
+    if type(error) is AttributeError and name.startswith("self."):
+        found = near(frame.f_locals.get("self"), name.removeprefix("self."))
+        return f"self.{found}, which is set, in place of {name}, if that is what is meant." if found else ""
+    if "is not a Module subclass" in str(error):
+        return "Its elements are modules: nn.ModuleList([Layer(…) for _ in range(n)]), the brackets around all of it."
+    held = OF_TENSORS.search(str(error)) if type(error) is TypeError else None
+    is_module = held is not None and issubclass(_class_of(held[1], frame), nn.Module)
+    said = "a buffer is a tensor; a module is kept by being assigned."
+    return f"self.{held[2]} = {held[1]}(…): {said}" if held is not None and is_module else ""
+
+
+def near(owner: object, name: str) -> str:
+    """The attribute of an object, of those that it was given, whose name is most like another; "" if none is."""
+    if not isinstance(owner, nn.Module):
+        return ""
+    own = {one for one in vars(owner) if not one.startswith("_") and one != "training"}
+    own |= {*owner._modules, *owner._parameters, *owner._buffers}
+    return next(iter(difflib.get_close_matches(name, sorted(own), 1, ALIKE)), "")
+
+
+def _import_of(name: str, frame: FrameType) -> str:
+    """from layers import Attention: of what a file beside this one defines, as this file imports from there."""
+    path = Path(frame.f_code.co_filename)
+    text = "".join(linecache.getlines(str(path)))
+    for file in python_files(path.parent)[:MOST_FILES] if path.is_file() else ():
+        if file == path or file.stat().st_size > MOST_BYTES or not file.stem.isidentifier():
+            continue
+        if re.search(rf"^(class|def) {re.escape(name)}\b", file.read_text("utf-8", "replace"), re.MULTILINE):
+            return f"from {_package(path, text)}{file.stem} import {name}"
+    return ""
+
+
+def _package(path: Path, text: str) -> str:
+    """What stands before the name of a file of its folder where one is imported: "", "." or "model."."""
+    stems = "|".join(re.escape(file.stem) for file in python_files(path.parent)[:MOST_FILES])
+    used = re.search(rf"^\s*from ([\w.]*\.)({stems}) import", text, re.MULTILINE)
+    plain = re.search(rf"^\s*(from|import) ({stems})\b", text, re.MULTILINE)
+    in_package = (path.parent / "__init__.py").exists() and not plain
+    return used[1] if used else "." if in_package else ""
+
+
+def _class_of(name: str, frame: FrameType) -> type:
+    found = frame.f_globals.get(name)
+    return found if isinstance(found, type) else object
