@@ -174,7 +174,7 @@ def makes_queries_by_networks(made: Any) -> bool:
 
 
 def _is_bare_gate(module: nn.Module | None) -> bool:
-    """Whether what is called a GLU has two matrices, or both in one: a network has one more, back from their product."""
+    """Whether what is called a GLU has two matrices, or both in one: a network has one more, that leads back."""
     shapes = [values.shape for values in module.parameters() if values.dim() == 2] if module is not None else []
     goes_back = len(shapes) == 2 and shapes[0] == (2 * shapes[1][1], shapes[1][0])
     return len(shapes) in (1, 2) and not goes_back and bool(GATE.search(type(module).__name__))

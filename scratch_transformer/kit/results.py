@@ -271,6 +271,8 @@ def _stops_in(error: BaseException | None, value: Any) -> bool:
     """Whether something stops in a class's own code, and in none of its parts, which may stop as well."""
     own = [getattr(getattr(member, "__func__", member), "__code__", None) for member in vars(value).values()]
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+    if isinstance(error, supplied.CalledOtherwise):  # in the reference, in whose place it is to stop
+        frames = [frame for frame in frames if is_learners(frame)]
     return bool(frames) and frames[-1].f_code in filter(None, own)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from scratch_transformer.kit.definitions import tree_of
+from scratch_transformer.kit.definitions import nodes_of, tree_of
 
 
 def exchanged(definition: Any) -> int | None:
@@ -20,3 +20,24 @@ def exchanged(definition: Any) -> int | None:
         if len(moved) > 1:
             return call.lineno - 1
     return None
+
+
+def the_first_input(definition: Any) -> int | None:
+    """At which line of a class, from 0, a loop begins that calls its parts, one by one, and hands on what none gave.
+
+    for layer in self.layers: output = layer(x), or layer(x) alone.
+    """
+    for loop in (node for node in nodes_of(definition) if isinstance(node, ast.For)):
+        counted = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+        for statement in loop.body:
+            call = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
+            if not isinstance(call, ast.Call) or not counted & _names(call.func) or not call.args:
+                continue
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            if not _names(call.args[0]) & {name for target in targets for name in _names(target)}:
+                return loop.lineno - 1
+    return None
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}

@@ -33,7 +33,7 @@ OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24", 
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
 READ = {"A21": handed.exchanged, "B24": sums.dropped_there, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
-        "B28": numbers.of_layers, "B6": numbers.of_dropout}  # fmt: skip
+        "B19": handed.the_first_input, "B28": numbers.of_layers, "B6": numbers.of_dropout}  # fmt: skip
 """What is known by how the code is built, not by its words."""
 FIXES = {"B6": "Tell it how much to drop, as the class itself is told: dropout in place of 0."}
 """Where that is so."""

@@ -40,6 +40,7 @@ from scratch_transformer.kit.judge.stops.refused import (
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_SEVERAL, OF_SHAPES
+from scratch_transformer.kit.resolve.library import supplied
 
 NOTHING = ("", "")
 MISFIT = re.compile(
@@ -72,7 +73,9 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         if said:
             return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", name)
     frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None)
-    while frame is not None and {"torch", "precision", "toy"} & set((frame.f_globals.get("__name__") or "").split(".")):
+    while frame is not None and {"torch", "precision", "toy", "supplied"} & set(
+        (frame.f_globals.get("__name__") or "").split(".")
+    ):
         is_call = (
             "kit" in frame.f_globals["__name__"]
             or isinstance(error, AttributeError)
@@ -172,7 +175,7 @@ def never_defined(module: ModuleType) -> set[str]:
 
 def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A call of a class or function by its name, in a learner's file, that leaves out or adds an argument."""
-    if type(error) is not TypeError or MISFIT.search(str(error)) is None:
+    if not _is_of_a_call(error):
         return NOTHING
     line, path = line_of(error, frame), frame.f_code.co_filename
     if frame.f_globals.get("__file__") != path or "scratch_transformer.kit" in frame.f_globals.get("__name__", ""):
@@ -196,6 +199,11 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
         ):
             return f"It calls {name} with arguments that do not fit: {error}.", name
     return NOTHING
+
+
+def _is_of_a_call(error: BaseException) -> bool:
+    """Whether it says that arguments do not fit."""
+    return type(error) in (TypeError, supplied.CalledOtherwise) and MISFIT.search(str(error)) is not None
 
 
 def is_of_later(called: str, line: int, path: str) -> bool:
@@ -279,11 +287,12 @@ def _is_own_part(name: str, called: str, frame: FrameType) -> bool:
     part = getattr(owner, attribute, None) if first == "self" else frame.f_locals.get(name)
     if place:
         part = next(iter(part), None) if isinstance(part, nn.ModuleList) else None
-    if part is None or called != f"{type(part).__qualname__}.forward" or not _is_as_written(type(part)):
+    cls = getattr(part, "stands_for", None) or type(part)
+    if part is None or called != f"{cls.__qualname__}.forward" or not _is_as_written(cls):
         return False
     nodes = nodes_of(type(owner))
     made = _made_as(name, nodes) if first == "self" and not place else _made_in_lists(owner, part, nodes)
-    return bool(made) and all(isinstance(one, ast.Call) and _names_a_class(one, frame, type(part)) for one in made)
+    return bool(made) and all(isinstance(one, ast.Call) and _names_a_class(one, frame, cls) for one in made)
 
 
 def _made_as(name: str, nodes: list[ast.AST]) -> list[ast.expr | None]:

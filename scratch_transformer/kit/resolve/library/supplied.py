@@ -40,6 +40,8 @@ class Supplied(nn.Module):
     why = "One of its parts cannot be built; the reference's {} was put in its place."
     takes_mask = True
     """Whether what it stands in for does: a decoder's layer that takes none hides the future by itself."""
+    stands_for: Any = None
+    """The learner's class in whose place it is: what does not fit that one's forward stops here, too."""
 
     def __init__(self, kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> None:
         nn.Module.__init__(self)
@@ -51,6 +53,8 @@ class Supplied(nn.Module):
         self._buffers.update(reference._buffers)
 
     def forward(self, *args: Any, **named: Any) -> Any:
+        if said := misfit(self.stands_for, args, named):
+            raise CalledOtherwise(said)
         given = _inputs(self.__dict__["kind"], args, named)
         if not self.takes_mask and "memory" in given and given["mask"] is None:
             given["mask"] = causal(given["x"].shape[1])
@@ -74,6 +78,32 @@ class Supplied(nn.Module):
         Supplied.__init__(copied, self.__dict__["kind"], self.__dict__["settings"], self.__dict__["pair"])
         copied.__dict__["hides_future"] = self.__dict__["hides_future"]
         return copied
+
+
+class CalledOtherwise(TypeError):
+    """What Python would say of a call that does not fit the forward of the class in whose place the reference is."""
+
+
+REFUSED = (
+    (re.compile(r"missing a required (?:keyword-only )?argument: (.*)"), r"missing 1 required positional argument: \1"),
+    (re.compile(r"too many positional arguments"), "takes fewer positional arguments than were given"),
+)
+"""What inspect says of a call, and how Python says it."""
+
+
+def misfit(part: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
+    """What Python says of a call of an object of a class, whose forward takes other arguments; "" if it fits."""
+    forward = vars(part).get("forward") if isinstance(part, type) else None
+    if not inspect.isfunction(forward):
+        return ""
+    try:
+        inspect.signature(forward).bind(None, *args, **named)
+    except TypeError as error:
+        said = str(error)
+        for pattern, words in REFUSED:
+            said = pattern.sub(words, said)
+        return f"{part.__qualname__}.forward() {said}"
+    return ""
 
 
 class Embedding(nn.Embedding):
@@ -115,7 +145,7 @@ def class_of(
         self.__dict__["hides_future"] = kind.name.endswith("Attention") and _is_told_to_hide(part, args, named)
 
     takes_mask = part is None or fitness.takes_mask(part)
-    own = {"__init__": make, "kind_name": kind.name, "why": why, "takes_mask": takes_mask}
+    own = {"__init__": make, "kind_name": kind.name, "why": why, "takes_mask": takes_mask, "stands_for": part}
     return type(kind.name, (Supplied,), own)
 
 

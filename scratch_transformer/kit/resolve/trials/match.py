@@ -79,6 +79,8 @@ def _with_reference(
     for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
         with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
             again = resolve(thing, kind, library, settings)
+        if again.candidate is None and isinstance(again.error, supplied.CalledOtherwise):
+            return again  # with the part mended, it stops for this
         if again.candidate is None or not again.beats(best) or _is_hollow(again.candidate.made, fault[2], kind):
             continue
         note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."

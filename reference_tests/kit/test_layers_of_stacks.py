@@ -1,0 +1,91 @@
+"""Stacks and their layers: what a layer demands that is lent, and the loop in which each gets the first input."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+DECODER = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = MaskedAttention(d_model, num_heads)
+        self.cross = MaskedAttention(d_model, num_heads)
+        self.wide, self.narrow = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.first, self.second, self.third = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x, memory{0}):
+        x = self.first(x + self.attention(x, x, x))
+        x = self.second(x + self.cross(x, memory, memory))
+        return self.third(x + self.narrow(torch.relu(self.wide(x))))
+
+
+class Decoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.layers = nn.ModuleList([DecoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)])
+
+    def forward(self, x{1}):
+        for layer in self.layers:
+            x = layer({2})
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    "default, taken, handed, said",
+    [
+        ("", "", "x", "missing 1 required positional argument: 'memory'"),
+        ("", ", memory", "x, memory, None, None", "takes fewer positional arguments than were given"),
+        ("", ", memory", "x, context=memory", ""),  # missing, or unexpected: either is said
+    ],
+)
+def test_a_layer_that_cannot_be_built_is_called_as_its_def_asks(default, taken, handed, said, tmp_path):
+    results = check_text(DECODER.format(default, taken, handed), tmp_path)
+    (named,) = results["Decoder"].mistakes
+    assert (results["DecoderLayer"].ids, named.id, named.form) == (["B26"], "B26", "layer")
+    assert f"DecoderLayer.forward() {said}" in named.evidence
+    assert named.code[named.line - named.first].strip() == f"x = layer({handed})"
+
+
+@pytest.mark.parametrize(
+    "default, taken, handed", [("", ", memory", "x, memory"), ("", ", memory", "x, memory=memory")]
+)
+def test_one_that_fits_is_lent(default, taken, handed, tmp_path):
+    result = check_text(DECODER.format(default, taken, handed), tmp_path)["Decoder"]
+    assert result.replaced and not [named for named in result.mistakes if named.severity == "mistake"]
+
+
+STACK = """
+class Rates:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self, rate):
+        for group, own in zip(self.optimizer.groups, [rate]):
+            group["lr"] = own
+
+
+class Through(nn.Sequential):
+    def forward(self, x):
+        for part in self:
+            y = part(x)
+        return y
+
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        layers = [nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True) for _ in range(num_layers)]
+        self.through = Through(*layers)
+
+    def forward(self, x):
+        return self.through(x)
+
+    def rates(self):
+        return Rates(self)
+"""
+
+
+def test_the_loop_of_the_layers_is_shown_and_no_other(tmp_path):
+    (named,) = [named for named in check_text(STACK, tmp_path)["Encoder"].mistakes if named.id == "B19"]
+    assert named.code[named.line - named.first].strip() == "for part in self:"
