@@ -108,7 +108,8 @@ def _of_its_parts(value: Any, outcome: Outcome, module: nn.Module | None, librar
         return SAID.format(f"a feed-forward network of {count} linear layers")
     if said := _of_its_norms(kind, outcome, library):
         return said
-    if kind == "Linear" and _has_more(module):
+    is_linear = kind == "Linear" or (kind == "Projection" and "linear" in type(module).__name__.lower())
+    if is_linear and _has_more(module):
         return foreign.ACTIVATED
     if kind == "Projection" and _is_network(module):
         return SAID.format(f"a projection to the vocabulary of {count} linear layers")
