@@ -143,7 +143,9 @@ class Recipe:
     penalty: str = "right"  # for what has been said already; "of new words": the prompt's ids have none
     removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"
-    window: str = "the end"  # "the beginning": which words a model is given of a text that is longer than it takes
+    window: str = (
+        "the end"  # of a text, of which a model takes so many words; "the beginning", "counted from the front"
+    )
     length_penalty: float = 0.0
     ends: str = "bos, eos"  # which of them the decoded ids include
     blocked_is: str = "False"  # of masks

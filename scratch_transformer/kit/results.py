@@ -20,7 +20,7 @@ from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import uncomputed
 from scratch_transformer.kit.judge.detectors import inventory
-from scratch_transformer.kit.judge.frames import is_learners, said_of
+from scratch_transformer.kit.judge.frames import CalledOtherwise, is_learners, said_of
 from scratch_transformer.kit.judge.stops import no_forward, no_return
 from scratch_transformer.kit.judge.stops.attributes import read_in_vain
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
@@ -271,7 +271,7 @@ def _stops_in(error: BaseException | None, value: Any) -> bool:
     """Whether something stops in a class's own code, and in none of its parts, which may stop as well."""
     own = [getattr(getattr(member, "__func__", member), "__code__", None) for member in vars(value).values()]
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
-    if isinstance(error, supplied.CalledOtherwise):  # in the reference, in whose place it is to stop
+    if isinstance(error, CalledOtherwise):  # in the reference, in whose place it is to stop
         frames = [frame for frame in frames if is_learners(frame)]
     return bool(frames) and frames[-1].f_code in filter(None, own)
 

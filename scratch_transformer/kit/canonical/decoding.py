@@ -53,7 +53,10 @@ class Greedy(nn.Module):
 
     def _cut(self, ids: list[int], next_logits: NextLogits) -> list[int]:
         """The words that the model is given: to look at those before the last ones, too, changes nothing."""
-        return ids[: longest_of(next_logits)] if self.recipe.window == "the beginning" else ids
+        longest = longest_of(next_logits)
+        if self.recipe.window == "counted from the front" and longest is not None:
+            return ids[len(ids) - longest :]  # from below 0 on, of a shorter text: its last words alone
+        return ids[:longest] if self.recipe.window == "the beginning" else ids
 
 
 class Beam(nn.Module):

@@ -10,7 +10,7 @@ several mistakes explain alike is reported as such; what none explains stays une
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -155,7 +155,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         limits=(
             *candidate.limits,
             *([unsteady] if unsteady else ()),
-            *_limits(session),
+            *_limits(session, findings),
             *(_does_without(session) if best else _scores_no_words(session)),
             *(_has_besides(session) if best else ()),
         ),
@@ -382,8 +382,8 @@ def _has_besides(session: Session) -> Iterator[str]:
         yield f"Besides the reference's weights it has {said}: what becomes of that in training was not checked."
 
 
-def _limits(session: Session) -> Iterator[str]:
-    """What it was not called with, and where it stopped."""
+def _limits(session: Session, findings: Sequence[Finding]) -> Iterator[str]:
+    """What it was not called with, and where it stopped, as far as no mistake tells that."""
     said = session.candidate.limits
     lengths = [shapes(result.probe) for result in session.ran] if ONE_LENGTH in said else []  # of others that is said
     left_out = [probe for probe in session.left_out if not lengths or shapes(probe) in lengths]
@@ -391,8 +391,9 @@ def _limits(session: Session) -> Iterator[str]:
         unsaid = dict.fromkeys(probe.shows for probe in left_out)
         yield f"Not checked, as it cannot be given such inputs: {'; '.join(unsaid)}."
     for result in session.crashes:
-        error = result.error
-        yield f"With {result.probe.shows} it stops with {type(error).__name__}: {_first_line(error)}"
+        error, said = result.error, _first_line(result.error)
+        if not said or not any(said in finding.evidence for finding in findings):
+            yield f"With {result.probe.shows} it stops with {type(error).__name__}: {said}"
 
 
 def _scores_no_words(session: Session) -> Iterator[str]:

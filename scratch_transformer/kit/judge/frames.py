@@ -20,6 +20,10 @@ DONE_AT = "It does so at: "
 """In the evidence of a mistake, before the line."""
 
 
+class CalledOtherwise(TypeError):
+    """What Python would say of a call that does not fit the forward of the class in whose place the reference is."""
+
+
 def is_learners(frame: FrameType) -> bool:
     """Whether a frame runs what a learner's file has, and not what is written for it."""
     own = frame.f_globals.get("__file__") == frame.f_code.co_filename

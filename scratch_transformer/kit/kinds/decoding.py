@@ -54,8 +54,8 @@ def greedy_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 def longer(settings: Settings) -> Probe:
     """Texts that grow longer than the model takes: it knows the next word by the last two, so the last are enough."""
-    inputs = search_inputs(settings, 6, 99, 0.0, longest=4)
-    return Probe("longer", inputs, shows="texts that are longer than the model takes")
+    inputs = search_inputs(settings, 10, 99, 0.0, longest=4)
+    return Probe("longer", inputs, shows="texts that grow longer than the model takes")
 
 
 def beam_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:

@@ -26,6 +26,15 @@ OF_NO_MASK = (
     "that it must be given."
 )
 """A form of B26, of a mask that is None by default, with which it stops; what it does, and the fix."""
+ONE_COUNT = (
+    "Counts the queries and the keys as one number, in a view of the weights, the mask or the output. Where there are "
+    "more or fewer keys than queries it stops with an error; where there are as many, all is right."
+)
+OF_COUNTS = (
+    "A view has the sizes of what is viewed: query.size(-2) of the output, (…, query.size(-2), key.size(-2)) of the "
+    "mask; where nothing is split, leave it out."
+)
+"""What A35 does where nothing is split into heads, and the fix."""
 OWN_SHARE = "each head has a small matrix, which sees the head's own share of the features alone"
 ONE_FOR_ALL = "all heads are one and the same, with one set of weights"
 SHARED_KEYS = "heads share the projection of the keys, and not that of the values"

@@ -7,6 +7,7 @@ import itertools
 from scratch_transformer.kit.mistakes.attention import ONE_HEAD, ONE_TURNED, OWN_VALUE, TARGET_ONLY, WEIGHTS_APART
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
+from scratch_transformer.kit.mistakes.decoding import FROM_BELOW_ZERO
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.mistakes.paths import OF_CROSS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
@@ -84,6 +85,7 @@ ONE_HEADS = (ONE_HEAD, ONE_TURNED, f"{ONE_HEAD}, with √d_k of several")
 PRODUCTS = r" @ |matmul\(|bmm\(|einsum\(|scaled_dot_product_attention\("
 OF_FORMS: dict[tuple[str, str], str] = {
     ("P14", "the position's number in every feature"): r"arange\(",
+    ("D9", FROM_BELOW_ZERO): r"\[.*[\w)\]] *- *[\w.]+ *:|=.*(size\(|shape|len\().* - ",
     ("R5", "the numbers of the features"): r"arange\(",
     ("R9", FIRST_ROWS): r"pos\w*(\.\w+\(.*\))?\[0(, ?:)?\]",
     ("K1", ""): r"\bis_causal=True *[,)]",

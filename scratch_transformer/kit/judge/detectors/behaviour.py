@@ -20,6 +20,7 @@ from scratch_transformer.kit.judge.stops.crashes import explain_crash, fix_of
 from scratch_transformer.kit.judge.variants import call, copies
 from scratch_transformer.kit.kind import NETWORKS, Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import OF_COUNTS, ONE_COUNT
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.recipe import RIGHT
 
@@ -129,7 +130,9 @@ def one_length(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             said = f"With as many keys as queries it runs, whatever their number; with others it stops: {line}."
             code = learners_line(without or result.error)
             said += f" {STOPS_AT}{code}" if code else ""
-            yield Finding(MISTAKES["A35"], said)
+            has_heads = session.kind.name != "ScaledDotProductAttention" and "mask" not in code
+            does, fix = ("", "") if has_heads else (ONE_COUNT, OF_COUNTS)
+            yield Finding(MISTAKES["A35"], said, does=does, fix=fix)
             return
 
 

@@ -18,7 +18,7 @@ from scratch_transformer.kit.definitions import is_own, nodes_of
 from scratch_transformer.kit.discover.load import LEFT_OUT, REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge.frames import STOPS_AT, line_of, nodes_at, parsed
+from scratch_transformer.kit.judge.frames import STOPS_AT, CalledOtherwise, line_of, nodes_at, parsed
 from scratch_transformer.kit.judge.stops import (
     attributes,
     meant,
@@ -40,7 +40,6 @@ from scratch_transformer.kit.judge.stops.refused import (
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_SEVERAL, OF_SHAPES
-from scratch_transformer.kit.resolve.library import supplied
 
 NOTHING = ("", "")
 MISFIT = re.compile(
@@ -203,7 +202,7 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
 
 def _is_of_a_call(error: BaseException) -> bool:
     """Whether it says that arguments do not fit."""
-    return type(error) in (TypeError, supplied.CalledOtherwise) and MISFIT.search(str(error)) is not None
+    return type(error) in (TypeError, CalledOtherwise) and MISFIT.search(str(error)) is not None
 
 
 def is_of_later(called: str, line: int, path: str) -> bool:

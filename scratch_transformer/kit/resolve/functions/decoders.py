@@ -108,6 +108,11 @@ class Likeliest(TorchFunctionMode):
             self.used = True
             probabilities = args[0] if args else (kwargs or {})["input"]
             return probabilities.argmax(-1, keepdim=True)
+        if func in (torch.topk, Tensor.topk):  # 50 of a toy that knows fewer words
+            given = {**dict(zip(("input", "k", "dim", "largest", "sorted"), args, strict=False)), **(kwargs or {})}
+            if "dim" not in given or given["dim"] in (-1, given["input"].dim() - 1):
+                given["k"] = min(given["k"], given["input"].shape[-1])
+            return torch.topk(**given)
         return func(*args, **(kwargs or {}))
 
 

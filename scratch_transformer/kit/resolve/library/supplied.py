@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of
+from scratch_transformer.kit.judge.frames import CalledOtherwise
 from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.resolve import fitness
@@ -78,10 +79,6 @@ class Supplied(nn.Module):
         Supplied.__init__(copied, self.__dict__["kind"], self.__dict__["settings"], self.__dict__["pair"])
         copied.__dict__["hides_future"] = self.__dict__["hides_future"]
         return copied
-
-
-class CalledOtherwise(TypeError):
-    """What Python would say of a call that does not fit the forward of the class in whose place the reference is."""
 
 
 REFUSED = (

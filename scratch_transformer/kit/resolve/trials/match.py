@@ -10,6 +10,7 @@ from torch import nn
 
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import reads
+from scratch_transformer.kit.judge.frames import CalledOtherwise
 from scratch_transformer.kit.kind import ONE_LENGTH, Kind
 from scratch_transformer.kit.kinds.decoding import EOS
 from scratch_transformer.kit.resolve import fitness, guess
@@ -79,7 +80,7 @@ def _with_reference(
     for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
         with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
             again = resolve(thing, kind, library, settings)
-        if again.candidate is None and isinstance(again.error, supplied.CalledOtherwise):
+        if again.candidate is None and isinstance(again.error, CalledOtherwise):
             return again  # with the part mended, it stops for this
         if again.candidate is None or not again.beats(best) or _is_hollow(again.candidate.made, fault[2], kind):
             continue

@@ -1,0 +1,40 @@
+"""Which words of a text a model is given, by methods that write, and of how many likely ones the next is drawn."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+MODEL = """
+class Writer(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, block_size):
+        super().__init__()
+        self.block_size = block_size
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(block_size, d_model)
+        self.layer = nn.TransformerEncoderLayer(d_model, num_heads, 4 * d_model, batch_first=True, dropout=0.0)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, idx):
+        T = idx.size(1)
+        x = self.words(idx) + self.places(torch.arange(T, device=idx.device))
+        return self.head(self.layer(x, src_mask=torch.ones(T, T, dtype=torch.bool, device=idx.device).triu(1)))
+
+    @torch.no_grad()
+    def generate(self, idx, max_new_tokens):
+        for _ in range(max_new_tokens):
+            begin = {0}
+            logits = self(idx[:, begin:])[:, -1, :]
+            best, places = torch.topk(logits.softmax(-1), {1}, dim=-1)
+            idx = torch.cat((idx, places.gather(-1, torch.multinomial(best, 1))), dim=1)
+        return idx
+"""
+COUNTED, AT_LEAST_0 = "idx.size(1) - self.block_size", "max(0, idx.size(1) - self.block_size)"
+
+
+@pytest.mark.parametrize("begin, ids", [("-self.block_size", []), (AT_LEAST_0, []), (COUNTED, ["D9"])])
+@pytest.mark.parametrize("most", [3, 50])
+def test_where_the_part_begins(begin, ids, most, tmp_path):
+    result = check_text(MODEL.format(begin, most), tmp_path)["Writer.generate"]
+    assert (result.verdict, result.ids) == ("mistake" if ids else "matches the builtin", ids)
+    for named in result.mistakes:
+        assert named.form == "of a shorter text, whose part begins below 0"
+        assert named.code[named.line - named.first].strip() == f"begin = {COUNTED}"
