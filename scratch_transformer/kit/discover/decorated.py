@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import types
 from collections.abc import Collection
 from typing import Any
@@ -76,21 +77,30 @@ def without_missing(node: ast.stmt, module: types.ModuleType) -> bool:
     return found
 
 
-def without_one_at(node: ast.stmt, lines: Collection[int]) -> tuple[str, int]:
+AGAIN = re.compile(
+    r"\balready\b.*\b(registered|exists|defined|taken)|\bduplicate\b|registered (already|twice)", re.IGNORECASE
+)
+"""What a registry says of a name that it has, as of a class of a file that is run a second time."""
+
+
+def without_one_at(node: ast.stmt, lines: Collection[int], again: ast.Module | None = None) -> tuple[str, int]:
     """The name and the line of a decorator of a function or a method on one of these lines, which is taken away.
 
-    "" if none is there.
+    "" if none is there. again: the file, where a registry says that it has the name: then of a class, too, if the file
+    registers it once.
     """
+    every = [ast.unparse(one) for other in (_decorated(again) if again else ()) for one in other.decorator_list]
     for one in _decorated(node):
-        for decorator in one.decorator_list if not isinstance(one, ast.ClassDef) else ():
-            if decorator.lineno in lines:
+        for decorator in one.decorator_list:
+            is_first = every.count(ast.unparse(decorator)) == 1
+            if decorator.lineno in lines and (is_first if again else not isinstance(one, ast.ClassDef)):
                 one.decorator_list.remove(decorator)
                 name = decorator.func if isinstance(decorator, ast.Call) else decorator
                 return ast.unparse(name), decorator.lineno
     return "", 0
 
 
-def _decorated(node: ast.stmt) -> list[Any]:
+def _decorated(node: ast.AST) -> list[Any]:
     return [one for one in ast.walk(node) if getattr(one, "decorator_list", None)]
 
 

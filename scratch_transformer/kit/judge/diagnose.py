@@ -391,9 +391,9 @@ def _limits(session: Session, findings: Sequence[Finding]) -> Iterator[str]:
         unsaid = dict.fromkeys(probe.shows for probe in left_out)
         yield f"Not checked, as it cannot be given such inputs: {'; '.join(unsaid)}."
     for result in session.crashes:
-        error, said = result.error, _first_line(result.error)
-        if not said or not any(said in finding.evidence for finding in findings):
-            yield f"With {result.probe.shows} it stops with {type(error).__name__}: {said}"
+        error, first = result.error, _first_line(result.error)
+        if not first or not any(first in finding.evidence for finding in findings):
+            yield f"With {result.probe.shows} it stops with {type(error).__name__}: {first}"
 
 
 def _scores_no_words(session: Session) -> Iterator[str]:
