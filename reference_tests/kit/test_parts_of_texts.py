@@ -2,7 +2,9 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
 
 MODEL = """
 class Writer(nn.Module):
@@ -38,3 +40,37 @@ def test_where_the_part_begins(begin, ids, most, tmp_path):
     for named in result.mistakes:
         assert named.form == "of a shorter text, whose part begins below 0"
         assert named.code[named.line - named.first].strip() == f"begin = {COUNTED}"
+
+
+def test_a_loop_over_the_words_is_none_over_layers(tmp_path):
+    """A model of one layer, which a method that writes calls again and again, has one layer."""
+    result = check_text(MODEL.format("-self.block_size", 3), tmp_path)["Writer"]
+    assert (result.verdict, [named.id for named in result.mistakes if named.severity == "mistake"]) == (
+        "matches the builtin",
+        [],
+    )
+
+
+UNKNOWN = """
+class Writer(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.words, self.head = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+
+    def forward(self, idx, kept=None):
+        return self.head(self.words(idx)), kept
+
+    def generate(self, idx, max_new_tokens, temperature=1.0):
+        kept = self(idx).kept
+        for _ in range(max_new_tokens):
+            found = self(idx, kept)
+            word = torch.multinomial(torch.softmax(found.output[:, -1] / temperature, -1), 1)
+            idx = torch.cat((idx, word), 1)
+        return idx
+"""
+
+
+def test_what_is_not_known_is_called_as_it_is_written(tmp_path):
+    (tmp_path / "writer.py").write_text(IMPORTS + UNKNOWN)
+    report = process.check(find(str(tmp_path / "writer.py")), "writer.py")
+    assert report.results == [] and sorted(report.ignored) == ["Writer", "Writer.generate"]

@@ -46,6 +46,8 @@ FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
 SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 3.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 SCRIPT = "training script"
+DRAW = ".sampling"
+"""How the name of one draw ends, of a method that writes text."""
 Emit = Callable[..., None]
 Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
 """Of a component: its kind's place, its name, itself, its kinds, its file and line."""
@@ -161,7 +163,7 @@ class Checking:
         for method, function in (*grouping.methods_of(value), *training.methods_of(value), *methods.methods_of(value)):
             self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
         if (draw := methods.draw_of(value)) is not None:
-            self.add(f"{name}.sampling", draw, source, line)
+            self.add(f"{name}{DRAW}", draw, source, line)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
         kinds = guess.kinds_of(name.rpartition(".")[2], value, KINDS)
         if only and name == only:
@@ -225,6 +227,8 @@ class Checking:
             elif shown and result is not None and self._only_reminds(entry[2], entry[3], result):
                 is_told = (entry[4].path, result.name) in self.read
                 self.emit("found", ignored=[] if is_told else [result.name], missing=[])
+                is_piece = result.name.endswith(DRAW)  # nothing is called so, and what has it is told of
+                self.emit("found", ignored=[] if is_piece else [result.name], missing=[])
             elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
 

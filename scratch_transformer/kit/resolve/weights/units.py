@@ -185,7 +185,7 @@ def single_layers(made: nn.Module, kind_of: KindOf) -> list[str]:
         return []
     found = {p: type(m) for p, m in parts if isinstance(m, OF_TORCH) or (kind_of(type(m)) or "").endswith(LAYERS)}
     owners: set[Any] = {type(made.get_submodule(path.rpartition(".")[0])) for path in found}
-    is_repeated = any("range" in names_in(owner) for owner in owners)
+    is_repeated = any(_counts(owner) for owner in owners)
     return [*found] if len({*found.values()}) == len(found) and not is_repeated else []
 
 
@@ -201,7 +201,16 @@ def lone_attention(made: nn.Module, kind_of: KindOf) -> str:
     if len(outer) != 1 or has_layers or not any(isinstance(part, nn.Embedding) for part in others):
         return ""
     owner: Any = type(made.get_submodule(outer[0].rpartition(".")[0]))
-    return "" if "range" in names_in(owner) or is_repeated(made, outer[0]) else outer[0]
+    return "" if _counts(owner) or is_repeated(made, outer[0]) else outer[0]
+
+
+def _counts(owner: Any) -> bool:
+    """Whether a class makes or calls its parts for each of a number: generate counts the words that it writes."""
+    return any("range" in names_in(one) for name, one in vars(owner).items() if callable(one) and name not in WRITES)
+
+
+WRITES = ("generate", "sample", "predict", "complete")
+"""Methods that write text, in a loop over its words."""
 
 
 LAST_NORM = re.compile(r"final|last|(norm|ln)_?f$")
