@@ -225,10 +225,8 @@ class Checking:
             if shown and result is not None and self._is_nothing(result):
                 self.emit("found", ignored=[f"{result.name} ({result.verdict})"], missing=[])
             elif shown and result is not None and self._only_reminds(entry[2], entry[3], result):
-                is_told = (entry[4].path, result.name) in self.read
+                is_told = (entry[4].path, result.name) in self.read or result.name.endswith(DRAW)  # as what has it
                 self.emit("found", ignored=[] if is_told else [result.name], missing=[])
-                is_piece = result.name.endswith(DRAW)  # nothing is called so, and what has it is told of
-                self.emit("found", ignored=[] if is_piece else [result.name], missing=[])
             elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
 
