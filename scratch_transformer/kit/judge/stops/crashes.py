@@ -12,7 +12,8 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.masks import ASKED_FOR
 
-MASK_ASKED = r"\b(if|not|and|or|while|assert)\b.*mask"
+MASK_ASKED = r"\b(if|not|and|or|while|assert)\b(?!\W*\w*mask\w* *(==|!=) *(True|False)\b).*mask"
+"""Not a flag, if masked == False."""
 # id, type of the exception, what its message says, what the line must say on which it happens
 KNOWN: tuple[tuple[str, type[Exception], str, str], ...] = (
     ("LN8", TypeError, r"descriptor '__init__' of 'super' object", ""),

@@ -31,6 +31,11 @@ CUT = re.compile(r"shape '\[([-\d, ]+)\]' is invalid for input of size")
 SHAPES = re.compile(r"normalized_shape=\[(\d+)\]|cannot be multiplied \(\d+x\d+ and (\d+)x(\d+)\)|\((\d+)\)|\b(\d+)\b")
 
 
+def is_refused(error: BaseException | None) -> bool:
+    """Whether the reference refuses the sizes, of which some are written in."""
+    return OF_REFERENCE.search(str(error)) is not None
+
+
 def otherwise(
     error: BaseException | None, thing: Any, settings: Mapping[str, Any]
 ) -> Iterator[tuple[dict[str, Any], str]]:

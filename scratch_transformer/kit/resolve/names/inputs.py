@@ -84,7 +84,7 @@ SOURCE_MASK = re.compile(
     r"(src|source|enc|memory|mem|cross|crs).*mask|^[se](pad(ding)?|att(entio)?n)?mask|encpad|mask.*(src|source|enc|mem|cross)"
 )
 TARGET_MASK = re.compile(
-    r"(tgt|trg|tar|target|dec|self|look|peek|peak|ahead|tri[lu]|causal|combined|subseq|^t|^d|future|slf).*mask|causal|lookahead|subsequent"
+    r"(tgt|trg|tar|target|dec|self|look|peek|peak|ahead|tri[lu]|causal|combined|subseq|^t(?!ok|ext)|^d(?!oc)|future|slf).*mask|causal|lookahead|subsequent"
     r"|mask.*(tgt|trg|tar|dec|self|future)"
 )
 BOTH = r"(src|source)(tgt|trg|tar|target)|(tgt|trg|tar|target)(src|source)"

@@ -65,7 +65,10 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
     if best.candidate is not None:
         own = [note for part, note in library.rewritten.items() if part is thing or part in leads_to(thing)]
         best.candidate.limits += dict.fromkeys(own)
-    return _as_in_training(best, thing, library)
+    best = _as_in_training(best, thing, library)
+    if best.candidate is not None and best.asked:  # what was tried last had other sizes, perhaps
+        library.set_globals(thing, best.asked)
+    return best
 
 
 def _turning(best: Outcome, thing: Any, kinds: Iterable[str], library: Library, end: float) -> Outcome:

@@ -175,6 +175,7 @@ def _of_its_size(
     base, known: where another size was replaced already, the settings and the note on that.
     """
     asked_for = base or next(iter(asked.settings(thing, best.kind, None)))
+    refused = wired.is_refused(best.error)  # our sizes were: with others it shows what it stops with itself
     for wanted, said in wired.otherwise(best.error, thing, asked_for):
         note, last = f"{known} {said}".strip(), best
         for outcome in _attempts(thing, best.kind, library, wanted):
@@ -188,6 +189,8 @@ def _of_its_size(
             again = _of_its_size(last, thing, library, wanted, note)
             if again.candidate is not None:
                 return again
+        if refused and last.error is not None and not wired.is_refused(last.error):
+            best, refused = last, False
     return best
 
 
@@ -251,6 +254,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
     fits = False
     for outcome in _constructed(thing, kind, library, settings):
         fits = fits or outcome.candidate is not None
+        outcome.asked = settings
         yield outcome
     for make in () if fits else forwards.makers(thing, kind):
         yield from _constructed(make, kind, library, settings)

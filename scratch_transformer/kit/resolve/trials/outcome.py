@@ -35,6 +35,8 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     used: Mapping[str, Any] = field(default_factory=dict)
     """The settings that its constructor asked for."""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """Those that it was built with, which the globals that it reads have to go on having."""
     unknown: list[str] = field(default_factory=list)
     """Required parameters of what stopped, of which nobody knows what they take."""
     made: Any = None
