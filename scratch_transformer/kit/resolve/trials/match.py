@@ -58,6 +58,8 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
     best = _resolved(thing, kind, library, settings)
     if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
         again = _without_sublayers_inside(best, thing, library, settings)
+        if again is None and not library.thorough:  # first the mistakes that an unclear part may have are looked for
+            return best
         return again or _without_unclear_parts(best, thing, library, settings)
     is_open = kind.name.endswith("Attention") and bool(best.unknown)  # what it was not given may be what stops it
     is_lent = isinstance(thing, type) and best.candidate is None and not is_open
