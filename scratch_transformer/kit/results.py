@@ -24,7 +24,8 @@ from scratch_transformer.kit.judge.frames import CalledOtherwise, is_learners, s
 from scratch_transformer.kit.judge.stops import no_forward, no_return
 from scratch_transformer.kit.judge.stops.attributes import read_in_vain
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
-from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Verdict
+from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Kind, Verdict
+from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report import idle, lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.report.fitting import fitting
@@ -35,7 +36,8 @@ from scratch_transformer.kit.resolve.call.plan import FROM_ONE, CannotCall
 from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET, settings_of
+from scratch_transformer.kit.resolve.names.words import words
 from scratch_transformer.kit.resolve.trials import misfits, uneven
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.trials.outcome import raised
@@ -246,8 +248,18 @@ class Results:
         severe = (finding is not None and finding.severity == "mistake") or inherited is not None
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
-        result.stub = "" if severe else stubs.stub(kind, result.name, source.module)
+        result.stub = "" if severe else stubs.stub(_of_both_sides(value, kind), result.name, source.module)
         return result
+
+
+IDS = {"id", "ids", "idx", "token", "tokens"}
+
+
+def _of_both_sides(value: Any, kind: Kind) -> Kind:
+    """What is to be filled in: of what was tried as a decoder and takes the ids of both languages, the whole."""
+    names = [{*words(p.name)} for p in parameters_of(getattr(value, "forward", value))]
+    takes_both = all(any(side & name and IDS & name for name in names) for side in (SOURCE, TARGET))
+    return KINDS["Transformer"] if takes_both and kind.name in ("DecoderOnly", "TokenDecoder") else kind
 
 
 def _before_its_forward(finding: Finding, outcome: Outcome, value: Any) -> list[Finding]:

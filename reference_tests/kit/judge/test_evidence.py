@@ -25,7 +25,7 @@ OTHER = Change("B1", "", ())
         (9e-13, "rounding"),
         (1e-12, "1e-10 % of the largest value"),
         (0.0434, "4.3 % of the largest value"),
-        (0.996, "1e+02 % of the largest value"),
+        (0.996, "100 % of the largest value"),
         (1.0, "1 times the largest value"),
         (2.54, "2.5 times the largest value"),
     ],

@@ -21,6 +21,7 @@ from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge import by_hand
 from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
 from scratch_transformer.kit.judge.detectors import detected, infinity
+from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
 from scratch_transformer.kit.judge.detectors.settings import form_of_eps
 from scratch_transformer.kit.judge.divergence import first_divergence
@@ -39,6 +40,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import (
     AS_IN_T5,
     LENT,
+    NEAR_ZERO,
     NOT_ASKED,
     ONE_HEAD,
     ONE_TURNED,
@@ -47,7 +49,7 @@ from scratch_transformer.kit.mistakes.attention import (
     UNTOLD,
     WRITTEN_IN,
 )
-from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MIXED_NORMS, UNUSED_NORMS
+from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MADE_FIRST, MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import NO_EPS
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -222,7 +224,17 @@ def _called(session: Session, best: Hypothesis | None, change: Change, twins: tu
         said = "Every sublayer is right; torch.nn has one order for all sublayers of a layer."
         return Finding(MISTAKES["B1"], said, MIXED_NORMS, entries, part=change.part)
     form = _form(session, change, best)
-    return Finding(MISTAKES[change.id], "", form, twins=twins if form == change.form else (), part=change.part)
+    fix = MADE_FIRST if change.id == "B14" and _has_no_norm(session) else ""
+    twins = twins if form == change.form else ()
+    return Finding(MISTAKES[change.id], "", form, twins=twins, part=change.part, fix=fix)
+
+
+def _has_no_norm(session: Session) -> bool:
+    """Whether nothing in it is a norm, by the name of its class or of what holds it."""
+    module = session.candidate.module
+    named = module.named_modules() if module is not None else ()
+    norms = any("norm" in f"{type(part).__name__} {path}".lower() for path, part in named)
+    return not norms and not session.candidate.has_bare_norms
 
 
 def _is_of_target(session: Session, change: Change) -> bool:
@@ -262,6 +274,10 @@ def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
         return form_of_eps(dict(change.entries).get("eps", 0.0), best.recipe.norm_kind if best else "norm", change.form)
     if (change.id, change.form) == ("A1", "not scaled") and T5.search(type(session.candidate.module).__name__):
         return AS_IN_T5
+    if (change.id, change.form) == ("A4", "") and _fills_with_little(
+        session.candidate.text + text_of(session.candidate)
+    ):
+        return NEAR_ZERO
     if change.id == "A1" and right_width(session):
         return WRITTEN_IN
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
@@ -274,6 +290,15 @@ def _divides_by_zero(session: Session, entries: Mapping[str, Any]) -> bool:
         return False
     x = torch.zeros_like(session.ran[0].probe.inputs["x"])
     return bool(call(session.candidate, {"x": x}).isnan().any())
+
+
+LITTLE = re.compile(r"(?i)masked_fill_?\([^\n]*(eps\b|tiny|\de-\d)")
+TIMES_MASK = re.compile(r"(?i)\*=? *[\w.]*mask|mask\w*(\.\w+\([^\n]*\))? *\*|mul_?\([^\n]*mask")
+
+
+def _fills_with_little(text: str) -> bool:
+    """Whether scores are filled with a number near 0, and nothing is multiplied by a mask."""
+    return LITTLE.search(text) is not None and TIMES_MASK.search(text) is None
 
 
 def _may_have_no_padding(session: Session) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import Probe, record
 from scratch_transformer.kit.recipe import Recipe
@@ -43,10 +44,10 @@ def _in_probe(session: Session, recipe: Recipe, probe: Probe) -> str:
         error = distance(theirs[path], ours[path], part)
         if error > ROUNDED:
             after = f"; everything before, up to {agreed}, agrees" if agreed else ""
-            return f"With {probe.shows}, the first part whose output differs is {path} (by {_percent(error)}){after}."
+            return f"With {probe.shows}, the first part whose output differs is {path} (by {_share(error)}){after}."
         agreed = path
     return f"With {probe.shows}, the parts agree; they are put together differently." if agreed else ""
 
 
-def _percent(error: float) -> str:
-    return "shape or NaN" if error == float("inf") else f"{100 * error:.2g} % of the largest value"
+def _share(error: float) -> str:
+    return "shape or NaN" if error == float("inf") else share(error)

@@ -60,7 +60,8 @@ def share(error: float) -> str:
     """0.043 -> "4.3 % of the largest value"; 2.5 -> "2.5 times the largest value"; 1e-16 -> "rounding"."""
     if error < ROUNDING:
         return "rounding"
-    return f"{100 * error:.2g} % of the largest value" if error < 1 else f"{error:.2g} times the largest value"
+    percent = f"{100 * error:.2g}".replace("1e+02", "100")
+    return f"{percent} % of the largest value" if error < 1 else f"{error:.2g} times the largest value"
 
 
 ALONE = 0.01

@@ -71,6 +71,9 @@ PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 OF_QUERIES, IGNORED = ("A7", "queries instead of keys"), ("A24", "")
 """Alike where padding's own outputs do not count, and no mask is more than padding."""
 
+SAME = (("the variance", "the variance, squared and its root taken"),)
+"""Forms of which the second is the first in more words: it is no other one that the sizes cannot tell apart."""
+
 TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"), ("LN1", "LN2", "LN7"),
             ("LN1", "LN2", "LN3", "LN7"), ("R2", "R7"), ("R3", "R7"),
             ("R4", "R7"), ("R7", "LN3"), ("R4", "LN3"), ("R4", "R7", "LN3"), ("T3", "T4"), ("A37", "A24"))  # fmt: skip
@@ -200,7 +203,8 @@ def _twins(first: Hypothesis, alike: Sequence[Hypothesis]) -> dict[str, tuple[st
     twins: dict[str, tuple[str, ...]] = {}
     for change in first.changes:
         forms = [c.form for h in alike for c in h.changes if c.id == change.id and c.form and change.form]
-        twins[change.id] = tuple(form for form in dict.fromkeys(forms) if form != change.form)
+        others = (form for form in dict.fromkeys(forms) if (change.form, form) not in SAME)
+        twins[change.id] = tuple(form for form in others if form != change.form)
     return twins
 
 

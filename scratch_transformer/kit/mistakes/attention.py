@@ -12,6 +12,8 @@ OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
 ZERO_TIMES_INFINITY = "the mask times -inf"
 ONE_HEAD = "one head of all features"
 ONE_TURNED = "one head of all features, merged as if there were several"
+NEAR_ZERO = "filled with a number near 0, which is far from -∞"
+OUTPUT_ALONE = "of the output projection alone, where a config says so"
 OUTSIDE = "divided by the root of a number outside of the class"
 WRITTEN_IN = "a number that is written in, and right for heads of one width"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
@@ -410,6 +412,7 @@ print("without, as in the paper:", sum(p.numel() for p in without.parameters()))
         expected="bias=False leaves out all biases of the projections.",
         fix="Pass bias=bias to all four nn.Linear.",
         source=HEADS,
+        severities={OUTPUT_ALONE: "harmless"},
         demo="""\
 import torch
 def projections(bias):

@@ -13,6 +13,11 @@ BEFORE_AND_AFTER = "a sublayer's own, before it and after its sum: norm(x + f(no
 """A form of B15 that is neither pre- nor post-norm."""
 NOT_DROPPED = "the output of {} is not dropped out, others are"
 """A form of B6."""
+MADE_FIRST = (
+    "self.norm1 = nn.LayerNorm(d_model) in the constructor, one for each sublayer, and x = self.norm1(x + ...), or "
+    "x + f(self.norm1(x))."
+)
+"""Fix of B14, where no norm is made that could be called."""
 MIXED_NORMS = "another order than in the rest of its layer"
 """A form of B1 in a layer that has both."""
 

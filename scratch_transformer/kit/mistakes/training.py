@@ -226,7 +226,8 @@ print("with a seed:", *seeded)
         does="The decoder is given the target, and asked for the same tokens: position t is to say token t, which it "
         "is looking at. It learns to copy, the loss falls to nothing, and in use there is nothing to copy.",
         expected="Position t is asked for token t + 1: the decoder gets tgt[:, :-1], the loss tgt[:, 1:].",
-        fix="logits = model(src, tgt[:, :-1]); loss = criterion(logits.reshape(-1, V), tgt[:, 1:].reshape(-1)).",
+        fix="logits = model(src, tgt[:, :-1]), of a language model model(ids[:, :-1]); and loss = "
+        "criterion(logits.reshape(-1, V), tgt[:, 1:].reshape(-1)), or with ids in the place of tgt.",
         source="Vaswani et al. 2017, section 3.1: the outputs are shifted right",
         mathematics="right: -Σ_t log p(y_(t+1) | y_1 … y_t)      here: -Σ_t log p(y_t | y_1 … y_t)",
         demo="""\

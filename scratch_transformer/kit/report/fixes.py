@@ -71,17 +71,33 @@ SETTING = re.compile(r"[(,] *bias ?= ?(?!True|False|None)([A-Za-z_][\w.]*)|\bif 
 """Whether there is a bias, of a linear layer or a norm, where something else says so."""
 
 
+MATRIX = re.compile(r"self\.(?!b\w?\b|\w*bias)\w+ *=[^=\n]*\bParameter\([^\n]*,")
+"""A parameter of two sizes, which is no bias."""
+
+
 def settled_by(id: str, line: str) -> str:
-    """The fix of a bias that is left out where the line has it by a setting: that is to be changed; else ""."""
+    """The fix of a bias that is left out, as the line has it: by a setting, which is to be changed, or a parameter of
+    its own; and of embeddings that are rows of one. "" for anything else.
+    """
+    if id == "A14" and MATRIX.search(line):
+        return "A vector beside each matrix, nn.Parameter(torch.zeros(d_model)), added to the product, if it is wanted."
+    if id == "E2" and (row := re.search(r"(self\.[\w.]+)\[\w+\]", line)):
+        return f"{row[0]} * math.sqrt({row[1]}.shape[-1])."
     found = SETTING.search(line) if id in ("A14", "LN6") else None
     name = next(filter(None, found.groups())) if found else ""
     return f"{name} = True, where that is set to False, if PyTorch's default is wanted." if name else ""
 
 
+ANNOTATION = r"(?: ?: ?[\w.]+(?:\[[\w., ]*\])?(?: ?\| ?None)?)? ?"
+"""Of a parameter, before its default: float, Optional[float]."""
 REWRITES: Mapping[str, tuple[str, str]] = {
     "LN1": (r"(\.(?:std|var)\((?:(?!unbiased|correction|ddof)[^()]|\([^()]*\))*)\)", r"\1, unbiased=False)"),
     "LN2": (r"(?<![\w.])\((\w+) ?\+ ?((?:self\.)?\w*eps\w*)\)", r"(\1**2 + \2) ** 0.5"),
-    "LN3": (r"(\beps\w*(?:: float)? ?= ?)(?!1e-0?5\b|0\.00001\b)\d(?:[\d.]|e-\d)*", r"\g<1>1e-5"),
+    "LN3": (
+        rf"(\beps\w*{ANNOTATION}= ?)(?!1e-0?5\b|0\.00001\b|10 ?\*\* ?\(?-5\b)"
+        r"(?:10 ?\*\* ?(?:\(-\d+\)|-\d+)|\d(?:[\d.]|e-\d)*)",
+        r"\g<1>1e-5",
+    ),
     "A2": (r"(softmax\((?:.*, )?(?:dim=|axis=)?)(?:-[23]|[0-3])\)", r"\g<1>-1)"),
     "A4": (r"(?<!-)\b1e-\d+|-\s*1e-\d+", INF),
     "A24": (r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3"),

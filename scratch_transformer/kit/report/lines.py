@@ -45,8 +45,10 @@ LAST = {*MERGES, ("B17", "at the end too")}
 """What comes after something right that has the same words."""
 OF_NETWORKS = ("B7", "B16", "B17")
 """Mistakes that are made between two linear layers."""
-OF_WEIGHTS = ("LN4", "LN6", "LN13")
+IN_NORMS = ("LN4", "LN6", "LN13")
 """Mistakes with a norm's scale and shift."""
+OF_DEVIATIONS = ("LN2", "LN9", "LN10")
+"""Mistakes with what a norm divides by: roots that others take are none of it."""
 OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
 """Mistakes that are made where the table of positions is made or read."""
 OF_ITSELF = {("A24", "padding is ignored")}
@@ -117,10 +119,15 @@ def place(
         rooms.sort(key=_is_no_layer)
     if id in OF_NETWORKS:
         rooms.sort(key=_is_no_network)
-    if id in OF_WEIGHTS:
+    if id in IN_NORMS:
         rooms.sort(key=_is_no_norm)
+    if id in OF_DEVIATIONS:
+        rooms = [room for room in rooms if not _is_no_norm(room)] or rooms
     if id in OF_POSITIONS:
         rooms.sort(key=_is_no_table)
+    if id == "E2":
+        words = {room.name for room in rooms if _embeds_words(room)}
+        rooms.sort(key=lambda room: room.name not in words)  # what holds such a table adds positions, perhaps
     if id == "B27":
         rooms.sort(key=_is_a_class)  # a constructor cuts nothing
     for room in rooms:
@@ -155,6 +162,8 @@ def place(
     if id == "E5" and form:
         rooms.sort(key=lambda room: room.name != form)
         usual = (rf"self\.{name}\b.*padding_idx", *usual)
+    if id == "A15" and form:
+        usual = (rf"self\.{name} *=[^=]", *usual)
     if id == "E4" and form:  # nn.init.normal_(self.words.weight), self.words.weight.data.uniform_()
         usual = (rf"(init\.\w+|uniform_|normal_)\(.*\b{name}\b|\b{name}\b.*(uniform_|normal_)\(", *usual)
     if id == "B32" and form.startswith("self."):  # self.cos, self.sin = angles.cos(), angles.sin()
@@ -309,6 +318,15 @@ def _is_no_table(room: _Room) -> bool:
     """Sorts what is called positions, or has a sine and a cosine, first."""
     code = "\n".join(room.lines)
     return "pos" not in room.name.lower() and not re.search(r"\bsin\((.|\n)*\bcos\(", code)
+
+
+def _embeds_words(room: _Room) -> bool:
+    """Whether it makes the table of the words itself, or what may be that: none of positions."""
+    is_of_places = "pos" in room.name.lower() and "tok" not in room.name.lower()
+    return (
+        not is_of_places
+        and re.search(r"\bEmbedding\(|(emb|tok)\w* *= *(nn\.)?Parameter\(", "\n".join(room.lines)) is not None
+    )
 
 
 def _is_no_layer(room: _Room) -> bool:

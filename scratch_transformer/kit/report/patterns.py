@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-from scratch_transformer.kit.mistakes.attention import ONE_HEAD, ONE_TURNED, OWN_VALUE, TARGET_ONLY, WEIGHTS_APART
+from scratch_transformer.kit.mistakes.attention import (
+    NEAR_ZERO,
+    ONE_HEAD,
+    ONE_TURNED,
+    OWN_VALUE,
+    TARGET_ONLY,
+    WEIGHTS_APART,
+)
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
 from scratch_transformer.kit.mistakes.decoding import FROM_BELOW_ZERO
@@ -69,7 +76,8 @@ PATTERNS: dict[str, str] = {
 
 
 OTHERWISE = {
-    "LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "P2": r"\*\*", "G3": r"view\(|reshape\(|permute\(",
+    "LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "A14": r"Parameter\(", "P2": r"\*\*",
+    "G3": r"view\(|reshape\(|permute\(",
     "B27": r"torch\.tensor\(|\bround\(",
 }  # fmt: skip
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent."""
@@ -93,7 +101,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     **{("S4", form): r"topk\(.*[kK]\)? ?[-+] ?1|[\w\])] [<>]=? \w" for form in ("one fewer", "one more")},
     **{(id, "it is not used"): r"^\s*[\w.]+\.masked_fill\(" for id in ("S2", "S4")},
     ("A1", "not scaled"): r" @ |matmul\(|bmm\(|einsum\(",
-    ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*(emb|tok|wte)\w*\(|\.embedding\(",
+    ("E2", "not scaled"): r"\bself\.(\w+\.)*\w*(emb|tok|wte)\w*[(\[](?!\w*:)|\.embedding\(",
     **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},
     ("B9", ""): r"[(\[] *(?!(\w+) for \1 )[\w.]+ for \w+ in |\] *\* *\w|for \w+ in range\(.*\):",
     ("A7", "queries instead of keys"): OF_QUERIES,
@@ -107,6 +115,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("P2", "the cosine has the next exponent"): r"cos\(.*(10_?000|1e4|pow|exp)|1::2.*cos\(",
     ("A4", ""): r"masked_fill_?\(.*(?i:eps|tiny|1e-\d)|^(?!.*mask\w*[^*=]*\* *\w*mask).*"
     r"(\*=? [\w.]*\(?\w*mask|mask\w*(\.\w+\(.*\))? \*|mul_?\(.*mask)",
+    ("A4", NEAR_ZERO): r"masked_fill_?\(.*(?i:eps|tiny|e-\d)",
     ("R4", "the keys are not, and the values are"): r"(?i)^\s*v\w* *=.*(rot|rope)",
     ("T4", "divided by all positions"): r"batchmean|\.mean\(|['\"]mean['\"]|/ *(\w+\.)*(numel|size|shape|len)\b",
     ("A24", TARGET_ONLY): r"(?i)tril|triu|causal\w*\(|(trg|tgt|target)\w*mask\w* *=[^=]",

@@ -22,7 +22,7 @@ def stub(kind: Kind, name: str, module: str) -> str:
         f"def {kind.name}(weights, {', '.join(kind.inputs)}):",
         f'    """{kind.what}"""',
         *([f"    # Built with {settings}."] if settings else []),
-        f"    from {module} import {name}",
+        *_imported(module, name),
         "",
         *(
             [
@@ -38,6 +38,13 @@ def stub(kind: Kind, name: str, module: str) -> str:
         f'    raise NotImplementedError("fill in: return what {name} makes of it")',
     ]
     return "\n".join(lines) + "\n"
+
+
+def _imported(module: str, name: str) -> list[str]:
+    """How to import it: what no identifier is, as 02_attention, by a function."""
+    if all(part.isidentifier() for part in module.split(".")):
+        return [f"    from {module} import {name}"]
+    return ["    import importlib", "", f"    {name} = importlib.import_module({module!r}).{name}"]
 
 
 def _listed(weights: Mapping[str, Tensor]) -> Iterator[str]:

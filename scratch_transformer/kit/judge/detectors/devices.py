@@ -17,7 +17,7 @@ from scratch_transformer.kit.definitions import is_own, nodes_of, source_of
 from scratch_transformer.kit.judge import elsewhere, neighbours
 from scratch_transformer.kit.judge.detectors.inventory import plain_weights
 from scratch_transformer.kit.judge.elsewhere import Left
-from scratch_transformer.kit.judge.frames import STOPS_AT
+from scratch_transformer.kit.judge.frames import STOPS_AT, Function, parsed
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Candidate, Finding
@@ -75,7 +75,31 @@ def _others(stopping: list[Left]) -> Iterator[Finding]:
         yield Finding(MISTAKES["B32"], f"{made} on the CPU{at}.{more}", form, name=first.name, fix=fix)
     else:
         at = f" {STOPS_AT}{code}" if code else ""
-        yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more}{at}", form)
+        yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more}{at}", form, fix=_told_where(first))
+
+
+SIZES = re.compile(r"(?i)len|size|num|max|dim|count|steps|offset|start|^[nt]$|^seq_?l")
+"""In the name of a parameter that is a number."""
+
+
+def _told_where(one: Left) -> str:
+    """A fix for a method that is given no x: what else it is given, or its weights, are somewhere; else ""."""
+    around = [node for node in parsed(one.file) if isinstance(node, Function) and _is_in(node, one.line)]
+    method = max(around, key=lambda node: node.lineno, default=None)
+    names = [argument.arg for argument in method.args.args] if method is not None else ["x"]
+    given = [name for name in names if name != "self" and not SIZES.search(name)]
+    if "x" in names or names[:1] != ["self"] or any(_is_stored(node, "x") for node in ast.walk(method or ast.Pass())):
+        return ""
+    where = f"{given[0]}.device" if given else "next(self.parameters()).device"
+    return f"Tell it where: device={where}."
+
+
+def _is_in(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _is_stored(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
 
 
 OF_DEVICES = re.compile(r"\bcuda\b|device(?!_type)|\bmps\b|lightning|accelerat")

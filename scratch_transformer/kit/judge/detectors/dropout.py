@@ -350,8 +350,17 @@ def inner_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding
     """B7."""
     is_plain = session.kind.name == "FeedForward" and not (best is not None and best.recipe.gated)
     candidate = with_dropout(session) if is_plain else None
-    if candidate is not None and not is_random(candidate, session.ran[0].probe, training=True):
+    if candidate is None or _is_told_of_attention(candidate.module):
+        return
+    if not is_random(candidate, session.ran[0].probe, training=True):
         yield Finding(MISTAKES["B7"], f"{BUILT} give the same output.")
+
+
+def _is_told_of_attention(module: nn.Module | None) -> bool:
+    """Whether all that its config says of dropout is that of attention: attention_dropout says nothing of a network."""
+    configs = [kept for kept in vars(module).values() if hasattr(kept, "__dict__")] if module is not None else []
+    fields = [name.lower() for config in configs for name in vars(config) if "drop" in name.lower()]
+    return bool(fields) and all("att" in name for name in fields)
 
 
 DROPOUT: tuple[tuple[tuple[str, ...], Detector], ...] = (

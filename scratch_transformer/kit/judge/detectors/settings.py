@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
+import linecache
 import re
+import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,11 +22,15 @@ from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import OUTSIDE
+from scratch_transformer.kit.mistakes.attention import OUTPUT_ALONE, OUTSIDE
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_RMS
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
+INPUTS = re.compile(r"(?i)^(w_?|to_?|in_?)?(q|k|v|qk|kv|qkv|kqv)(_?proj\w*)?$|quer|key|val|attn|in_proj")
+"""What makes queries, keys or values is called."""
+TOLD = re.compile(r"self\.(\w+) *= *[^\n=]*\(.*\w\.bias\b")
+"""What is made with the field of a config: self.key = nn.Linear(…, bias=config.bias)."""
 NARROW = 5
 """Features of a head that is narrower than the model."""
 DIVIDED = (24, 36)
@@ -62,7 +68,28 @@ def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     shapes = candidate.inventory()
     left = [name for name in shapes if name.endswith("bias") and _is_projections(name, shapes, session.kind.name)]
     if left:
-        yield Finding(MISTAKES["A15"], f"Built with bias=False, it still has {', '.join(left)}.")
+        first = left[0].removesuffix(".bias")
+        name = next(one for one in reversed(first.split(".")) if not one.isdigit())
+        form = OUTPUT_ALONE if _is_of_inputs(cls) and _is_output(left) else ""
+        said = f"Built with bias=False, it still has {', '.join(left)}."
+        yield Finding(MISTAKES["A15"], said, form, name=f"self.{name}")
+
+
+def _is_of_inputs(cls: Any) -> bool:
+    """Whether the field of a config, and no parameter, says whether there are biases, and only those of q, k and v.
+
+    Where it says that of norms or networks, too, it is of all that there is.
+    """
+    file = sys.modules.get(cls.__module__, None)
+    text = "".join(linecache.getlines(getattr(file, "__file__", None) or ""))
+    told = [name for name in TOLD.findall(text) if not INPUTS.search(name)]
+    return not told and not any("bias" in parameter.name for parameter in parameters_of(cls))
+
+
+def _is_output(left: Sequence[str]) -> bool:
+    """Whether biases are those of one layer, once for each block, that makes no queries, keys or values."""
+    names = {re.sub(r"\.?\d+(?=\.)", "", bias.removesuffix(".bias")) for bias in left}
+    return len(names) == 1 and not any(INPUTS.search(name.rpartition(".")[2]) for name in names)
 
 
 def _is_projections(bias: str, shapes: Mapping[str, tuple[int, ...]], kind: str) -> bool:

@@ -1,11 +1,10 @@
-"""B26: what Python and torch refuse, whatever it is given: a tensor that is called, torch.rand(n, bias=False)."""
+"""B26: what Python and torch refuse, whatever it is given: a number that is called, torch.rand(n, bias=False)."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
-from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
@@ -14,9 +13,9 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.judge.frames import function_of, in_one_line, nodes_at
+from scratch_transformer.kit.judge.stops.handed import CALLED, handed
 
 NOTHING = ("", "")
-CALLED = re.compile(r"'([\w.]+)' object is not callable")
 METHOD = re.compile(r"'builtin_function_or_method'|'method'")
 MISSING = re.compile(r"(?:'Tensor' object|module '(?P<module>torch[\w.]*)') has no attribute '(?P<name>\w+)'")
 KEYWORD = re.compile(r"(\w+)\(\) (?:got an unexpected keyword argument '(\w+)'|received an invalid combination of arg)")
@@ -35,19 +34,16 @@ NUMBERS = (int, float, bool)
 
 
 def no_function(error: BaseException, frame: FrameType) -> tuple[str, str]:
-    """A call of a number, or of a tensor that the code itself has computed: residual(x, self.attention(x))."""
+    """A call of a number."""
     found = CALLED.search(str(error)) if type(error) is TypeError else None
     for node in nodes_at(error, frame, ast.Call) if found else ():
         sort, callee, written = found[1].rpartition(".")[2], node.func, ast.unparse(node.func)  # type: ignore[index]
-        if isinstance(callee, ast.Name) and type(frame.f_locals.get(written)).__name__ == sort == "Tensor":
-            if _is_given(written, error, frame):
-                return f"It is given a tensor for {written}, which it calls: a function is asked for there.", written
-        elif isinstance(callee, (ast.BinOp, ast.Constant)) or _is_plain(callee, sort):
+        if isinstance(callee, (ast.BinOp, ast.Constant)) or _is_plain(callee, sort):
             return f"It calls {written}, which is no function: {sort}.", written
         elif _is_own_number(written, frame):
             return f"It calls {written}, which is a number: {sort}.", written
-        elif isinstance(callee, ast.Name) and (handed := _handed_number(written, error, frame)):
-            return f"It calls {written}, which is {handed}, a number: {sort}.", written
+        elif isinstance(callee, ast.Name) and (given := _handed_number(written, error, frame)):
+            return f"It calls {written}, which is {given}, a number: {sort}.", written
     return NOTHING
 
 
@@ -271,36 +267,14 @@ def _is_number(parameter: inspect.Parameter | None) -> bool:
     return is_said or (parameter is not None and isinstance(parameter.default, NUMBERS))
 
 
-def _is_given(name: str, error: BaseException, frame: FrameType) -> bool:
-    """Whether a learner's own call computes what a parameter of this name is given: residual(x, self.attention(x))."""
-    for node, found, _ in _handed(name, error, frame):
-        if isinstance(found, (ast.Call, ast.BinOp)) and len(node.args) + len(node.keywords) > 1:
-            return not any(isinstance(one, ast.Starred) for one in node.args)
-    return False
-
-
 def _handed_number(name: str, error: BaseException, frame: FrameType) -> str:
     """What a learner's own call hands to a parameter, a number by default: attention(…, dropout=self.dropout)."""
-    for node, found, caller in _handed(name, error, frame):
+    for node, found, caller in handed(name, error, frame):
         is_call_of_it = ast.unparse(node.func).rpartition(".")[2] == frame.f_code.co_name
         written = ast.unparse(found) if found is not None else ""
         if is_call_of_it and _is_own_number(written, caller) and not any(isinstance(n, ast.Starred) for n in node.args):
             return written
     return ""
-
-
-def _handed(name: str, error: BaseException, frame: FrameType) -> Iterator[tuple[ast.Call, ast.expr | None, FrameType]]:
-    """The calls on the line of the learner's that led to a frame, and what a parameter of that is given there."""
-    names = frame.f_code.co_varnames[: frame.f_code.co_argcount + frame.f_code.co_kwonlyargcount]
-    caller = frame.f_back
-    while caller is not None and "torch" in (caller.f_globals.get("__name__") or "").split("."):
-        caller = caller.f_back
-    if name not in names or caller is None or caller.f_globals.get("__file__") != caller.f_code.co_filename:
-        return
-    place = names.index(name) - (names[0] == "self")
-    for node in nodes_at(error, caller, ast.Call):
-        named = {word.arg: word.value for word in node.keywords}
-        yield node, named.get(name, node.args[place] if place < len(node.args) else None), caller
 
 
 def _is_of_torch(thing: Any) -> bool:

@@ -21,6 +21,7 @@ from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.frames import STOPS_AT, CalledOtherwise, line_of, nodes_at, parsed
 from scratch_transformer.kit.judge.stops import (
     attributes,
+    handed,
     meant,
     miscut,
     misplaced,
@@ -91,6 +92,8 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     unread = _unread(error, notes) if notes else None
     if unread is not None or (notes and not left_out):
         return unread
+    if not is_one_of_many and not notes and (given := handed.finding(error, frame)) is not None:
+        return given
     said, name, fix = *NOTHING, ""
     looks = (
         attributes.of_itself,

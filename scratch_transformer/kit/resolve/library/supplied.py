@@ -38,7 +38,7 @@ class Supplied(nn.Module):
     """
 
     kind_name = ""
-    why = "One of its parts cannot be built; the reference's {} was put in its place."
+    why = "One of its parts cannot be used; the reference's {} was put in its place."
     takes_mask = True
     """Whether what it stands in for does: a decoder's layer that takes none hides the future by itself."""
     stands_for: Any = None

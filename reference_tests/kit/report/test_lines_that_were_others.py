@@ -1,0 +1,202 @@
+"""Lines that other lines look like: the root of attention, an eps of a norm, the bias of one projection."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.judge import divergence, evidence
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.report import stubs
+from scratch_transformer.kit.report.fixes import fixed
+
+LAYER = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads = num_heads
+        self.w_q, self.w_k = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.w_v, self.w_o = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+
+    def heads(self, x):
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = self.heads(self.w_q(x)), self.heads(self.w_k(x)), self.heads(self.w_v(x))
+        root = math.sqrt(q.shape[-1])
+        return self.w_o(((q @ k.transpose(-2, -1) / root).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+class Scaled(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        spread = x.var(-1, keepdim=True, unbiased=False)
+        return self.scale * (x - x.mean(-1, keepdim=True)) / (spread + 1e-5) + self.shift
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = SelfAttention(d_model, num_heads)
+        self.first, self.second = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = Scaled(d_model), Scaled(d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x))
+        return self.norm2(x + self.second(torch.relu(self.first(x))))
+"""
+
+
+def _line(result, id):
+    named = next(found for found in result.mistakes if found.id == id)
+    return named.code[named.line - named.first], named
+
+
+def test_the_root_of_attention_is_no_deviation(tmp_path):
+    inner = LAYER.replace("class Scaled", "class Inner")  # which nothing takes for a norm by itself
+    results = check_text(inner.replace("Scaled(", "Inner("), tmp_path)
+    line, named = next(_line(one, "LN10") for one in results.values() if any(m.id == "LN10" for m in one.mistakes))
+    assert "root" not in line and ("spread" in line), named
+    assert "these are the same" not in named.form
+
+
+@pytest.mark.parametrize(
+    "head", ["eps: float = 10**-6", "eps: Optional[float] = 1e-6", "eps: float | None = 1e-12", "eps=10 ** (-8)"]
+)
+def test_a_default_eps_is_rewritten_however_it_is_written(head):
+    line = f"    def __init__(self, width: int, {head}) -> None:"
+    at, put = fixed("LN3", "1e-06", ["class Norm:", line])
+    assert at == 1 and put == [line.replace(head.partition("= ")[2] or head.partition("=")[2], "1e-5")]
+    assert fixed("LN3", "1e-06", ["    def __init__(self, width, eps: Optional[float] = 10**-5):"]) is None
+
+
+OWN = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_in, d_out):
+        super().__init__()
+        self.W_query = nn.Parameter(torch.randn(d_in, d_out))
+        self.W_key = nn.Parameter(torch.randn(d_in, d_out))
+        self.W_value = nn.Parameter(torch.randn(d_in, d_out))
+
+    def forward(self, x):
+        q, k, v = x @ self.W_query, x @ self.W_key, x @ self.W_value
+        return (q @ k.transpose(-2, -1) / k.shape[-1] ** 0.5).softmax(-1) @ v
+"""
+
+
+def test_matrices_of_ones_own_have_no_linear_layer_to_mend(tmp_path):
+    line, named = _line(check_text(OWN, tmp_path)["SelfAttention"], "A14")
+    assert "self.W_query = nn.Parameter" in line and "bias=False" not in named.fix
+
+
+CONFIGURED = """
+class Config:
+    d_model, num_heads, bias = 64, 4, False
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.num_heads = config.num_heads
+        self.key = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.query = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.value = nn.Linear(config.d_model, config.d_model, bias=config.bias)
+        self.proj = nn.Linear(config.d_model, config.d_model)
+
+    def forward(self, x):
+        split = lambda y: y.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        q, k, v = split(self.query(x)), split(self.key(x)), split(self.value(x))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.proj(y.transpose(1, 2).flatten(2))
+
+class Rest(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model)
+"""
+
+
+@pytest.mark.parametrize(
+    "norm, severity", [("config.d_model", "harmless"), ("config.d_model, bias=config.bias", "mistake")]
+)
+def test_a_bias_of_the_output_where_a_config_is_asked_for_those_of_queries(norm, severity, tmp_path):
+    text = CONFIGURED.replace("nn.LayerNorm(config.d_model)", f"nn.LayerNorm({norm})")
+    line, named = _line(check_text(text, tmp_path)["CausalSelfAttention"], "A15")
+    assert "self.proj = " in line and named.severity == severity
+    forgotten = text.replace("self.query = nn.Linear(config.d_model, config.d_model, bias=config.bias)",
+                             "self.query = nn.Linear(config.d_model, config.d_model)")  # fmt: skip
+    _, named = _line(check_text(forgotten, tmp_path)["CausalSelfAttention"], "A15")
+    assert named.severity == "mistake"
+
+
+TOKENS = """
+class Tokens(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        TABLE
+
+    def forward(self, x):
+        return LOOKED
+
+class Places(nn.Module):
+    def __init__(self, d_model, max_len):
+        super().__init__()
+        steps = torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model))
+        angles = torch.arange(max_len)[:, None] * steps
+        self.register_buffer("codes", torch.stack([angles.sin(), angles.cos()], -1).flatten(1))
+
+    def forward(self, x):
+        return x + self.codes[: x.shape[1]]
+
+class Embeddings(nn.Module):
+    def __init__(self, vocab_size, d_model, max_len):
+        super().__init__()
+        self.tokens, self.places = Tokens(vocab_size, d_model), Places(d_model, max_len)
+
+    def forward(self, x):
+        return self.places(self.tokens(x))
+
+class Decoder(nn.Module):
+    def __init__(self, vocab_size, d_model, max_len, num_heads, d_ff):
+        super().__init__()
+        self.embedding = Embeddings(vocab_size, d_model, max_len)
+        self.layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
+        self.out = nn.Linear(d_model, vocab_size)
+
+    def forward(self, x):
+        h = self.embedding(x)
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+        return self.out(self.layer(h, src_mask=mask))
+"""
+
+
+@pytest.mark.parametrize(
+    "table, looked, fix",
+    [
+        ("self.embedding = nn.Embedding(vocab_size, d_model)", "self.embedding(x)", "self.embedding(x)"),
+        (
+            "self.emb = nn.Parameter(torch.randn(vocab_size, d_model))",
+            "self.emb[x]",
+            "self.emb[x] * math.sqrt(self.emb.shape[-1])",
+        ),
+    ],
+)
+def test_words_are_scaled_where_they_are_looked_up(table, looked, fix, tmp_path):
+    text = TOKENS.replace("TABLE", table).replace("LOOKED", looked)
+    results = check_text(text, tmp_path)
+    found = [_line(one, "E2") for one in results.values() if any(m.id == "E2" for m in one.mistakes)]
+    assert found, {name: one.ids for name, one in results.items()}
+    for _, named in found:
+        assert "h = self.embedding" not in " ".join(named.code[named.line - named.first : named.line - named.first + 1])
+    if "emb[" in looked:
+        assert any(fix in named.fix for _, named in found)
+
+
+def test_all_of_it_is_a_hundred_percent():
+    assert evidence.share(0.999).startswith("100 %") and evidence.share(0.97).startswith("97 %")
+    assert divergence._share(1.2).startswith("1.2 times")
+
+
+def test_a_file_whose_name_begins_with_a_number_is_imported_by_a_function():
+    text = stubs.stub(KINDS["LayerNorm"], "Norm", "02_norms")
+    compile(text, "adapters.py", "exec")
+    assert "importlib.import_module('02_norms').Norm" in text
+    assert "from norms import Norm" in stubs.stub(KINDS["LayerNorm"], "Norm", "norms")
