@@ -58,6 +58,42 @@ def fit(model, data, n):
         losses.append(loss.item())
     return losses
 """
+CACHED = """
+class Cache:
+    keys = values = None
+
+
+def generate_with_cache(model, idx, max_new_tokens):
+    cache, new = None, idx
+    for _ in range(max_new_tokens):
+        logits, cache = model(new, cache)
+        new = logits[:, -1].argmax(-1, keepdim=True)
+        idx = torch.cat([idx, new], 1)
+    return idx
+
+
+def generate_with_objects(model, idx, max_new_tokens):
+    caches = [Cache() for _ in model.layers]
+    logits = model(idx, kv_cache=caches)
+    for _ in range(max_new_tokens):
+        new = logits[:, -1].argmax(-1, keepdim=True)
+        idx = torch.cat([idx, new], 1)
+        logits = model(new, kv_cache=caches)
+    return idx
+
+
+def generate_by_places(model, prompt_tokens, max_gen_len, eos_id):
+    total = len(prompt_tokens) + max_gen_len
+    tokens = torch.zeros((1, total), dtype=torch.long)
+    tokens[0, : len(prompt_tokens)] = torch.tensor(prompt_tokens)
+    begin = 0
+    for end in range(len(prompt_tokens), total):
+        new = model(tokens[:, begin:end], begin)[:, -1].argmax(-1)
+        tokens[:, end], begin = new, end
+        if new.item() == eos_id:
+            return tokens[0, : end + 1]
+    return tokens[0]
+"""
 METHODS = """
 class Model(nn.Module):
     def __init__(self, vocab_size, d_model, block_size, eos_id=2):
@@ -141,6 +177,19 @@ def test_its_mistake_is_named(name, old, new, id, tmp_path):
     text = METHODS if "." in name else FUNCTIONS
     assert old in text
     assert ids(text.replace(old, new), tmp_path, name) == [id]
+
+
+@pytest.mark.parametrize("name", ["generate_with_cache", "generate_with_objects", "generate_by_places"])
+def test_what_gives_its_model_the_new_words_alone_is_judged(name, tmp_path):
+    """And the cache of those before: what the model has given, objects of its own, or how many there are."""
+    assert ids(CACHED, tmp_path, name) == []
+    assert ids(CACHED.replace("argmax", "argmin"), tmp_path, name) == ["D6"]
+
+
+def test_what_forgets_its_cache_is_not_called_right(tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(IMPORTS + CACHED.replace("logits, cache = model(new, cache)", "logits, _ = model(new, cache)"))
+    assert checking_of(path, {"generate_with_cache"})[1]["generate_with_cache"].verdict == "unknown mismatch"
 
 
 @pytest.mark.parametrize("name", ["predict_labels", "evaluate", "fit"])

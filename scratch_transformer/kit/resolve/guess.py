@@ -133,7 +133,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if wrapped != name and (structure.joins_heads(thing) or structure.adds_what_it_holds(thing)):
         name = wrapped
     word = plain(name)
-    is_none = any(word.endswith(other) for other in NO_COMPONENTS) and not is_tokenizer(thing)
+    is_none = any(word.endswith(other) for other in NO_COMPONENTS)
+    is_none = is_none and not (is_tokenizer(thing) or writing.is_greedy(thing))  # generate_with_cache(model, ids, n)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
     if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()

@@ -18,6 +18,7 @@ from scratch_transformer.kit.canonical.decoding import longest_of
 from scratch_transformer.kit.judge.frames import is_learners, parsed, values_asked_for
 from scratch_transformer.kit.kinds.decoding import EOS
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
+from scratch_transformer.kit.resolve.functions.pasts import Pasts
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -73,6 +74,7 @@ class ToyModel(nn.Module):
         for name in HEADS:
             self.add_module(name, Head(reading.head_logs))
         self.next_logits, self.helpers, self.reading = next_logits, helpers, reading
+        self.pasts = Pasts()
 
     def __getattr__(self, name: str) -> Any:
         """Any other part that a model may have; its longest sequence."""
@@ -118,13 +120,15 @@ class ToyModel(nn.Module):
         ids = _ids_in(values)[0]
         turned = self.reading.sequence_first and ids.dim() == 2
         ids = ids.T if turned else ids
+        new = ids.shape[-1]
+        ids, past = self.pasts.joined(ids, given)
         order = swapped(torch.arange(WORDS), self.reading.end)
         logits = self.next_logits(swapped(ids.reshape(-1, ids.shape[-1]), self.reading.end))[..., order]
-        logits = logits[:, -1] if self.reading.last_only else logits
+        logits = logits[:, -1] if self.reading.last_only else logits[:, -new:]
         logits = logits if ids.dim() == 2 else logits[0]
         logits = logits.transpose(0, 1) if turned and not self.reading.last_only else logits
         answer: Any = logits.numpy() if of_arrays else logits
-        return (answer, *[None] * max(1, values_asked_for() - 1)) if self.reading.pair else answer
+        return (answer, *[past] * max(1, values_asked_for() - 1)) if self.reading.pair else answer
 
     decode = decoder = forward
 
@@ -155,7 +159,7 @@ def _is_source(ids: Tensor) -> bool:
     more = ids.shape[-1] - SOURCE_LENGTH if ids.numel() else 0
     begin = int(ids.flatten()[0] != SOURCE) if 1 <= more <= 2 else 0
     inner = ids[..., begin : begin + SOURCE_LENGTH] if 1 <= more <= 2 else ids
-    return bool((inner == SOURCE).all())
+    return ids.numel() > 1 and bool((inner == SOURCE).all())  # one alone is a new word
 
 
 def _embedded(ids: Tensor) -> Tensor:

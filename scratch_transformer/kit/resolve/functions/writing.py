@@ -55,8 +55,15 @@ def _is_writing(loop: ast.For | ast.While, model: str) -> bool:
     called = {name for statement in loop.body for name in _called(statement)}
     if "backward" in called or not called & {*CHOICES}:
         return False
-    grown = {*_grown(nodes)}
-    return any(names & grown for names in _given(nodes, model))
+    grown, chosen = {*_grown(nodes)}, {*_chosen(nodes)}  # with a cache, the model is given the new word alone
+    return bool(grown) and any(names & (grown | chosen) for names in _given(nodes, model))
+
+
+def _chosen(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """The names of what is chosen: word = logits.argmax(-1)."""
+    for node in nodes:
+        if isinstance(node, ast.Assign) and any(one in CHOICES for one in _called(node.value)):
+            yield from (ast.unparse(target) for target in node.targets)
 
 
 def _grown(nodes: Iterable[ast.AST]) -> Iterator[str]:
