@@ -4,6 +4,8 @@ import importlib
 import sys
 
 import pytest
+import torch
+from torch import nn
 
 from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit.judge import uncomputed
@@ -109,3 +111,33 @@ def test_a_tensor_that_is_to_be_trained_and_no_parameter_is_named(made, is_kept,
     found = list(uncomputed.of_parts(importlib.import_module("scales").Attention(6)))
     assert [one.mistake.id for one in found] == ["B10"] * (not is_kept)
     assert all("It does so at: self.scale_q = torch.randn(" in one.evidence for one in found)
+
+
+MOVED = """
+class PositionalEmbedding(nn.Module):
+    def __init__(self, max_len, d_model, device="cpu"):
+        super().__init__()
+        self.pos = nn.Parameter(torch.zeros(1, max_len, d_model))HOW
+
+    def forward(self, x):
+        return x + self.pos[:, : x.size(1)]
+"""
+
+
+@pytest.mark.parametrize("how, is_lost", [
+    (".to(device)", True), (".to(torch.device(device))", True),
+    ('.to("cpu")', False), (".to(torch.float64)", False), ("", False),
+])  # fmt: skip
+def test_a_parameter_that_is_moved_where_it_is_made_is_none_on_a_gpu(how, is_lost, tmp_path):
+    text = MOVED.replace("HOW", how)
+    result = check_text(text, tmp_path)["PositionalEmbedding"]
+    assert ("B10" in result.ids) == is_lost, result
+    if is_lost:
+        (named,) = (one for one in result.mistakes if one.id == "B10")
+        assert [line.strip() for line in named.put] == ["self.pos = nn.Parameter(torch.zeros(1, max_len, d_model))"]
+
+
+def test_what_is_moved_is_no_parameter():
+    parameter = nn.Parameter(torch.zeros(2))
+    assert parameter.to("cpu") is parameter
+    assert not isinstance(parameter.to("meta"), nn.Parameter)  # as on a GPU

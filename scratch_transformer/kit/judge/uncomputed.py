@@ -10,10 +10,11 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, lines_of, nodes_of, source_of, tree_of
+from scratch_transformer.kit.definitions import assignments, is_of_torch, is_own, lines_of, nodes_of, source_of, tree_of
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.blocks import DOES_MOVE, MOVED, MOVES
 from scratch_transformer.kit.mistakes.construction import OF_NAMES
 
 OF_TORCH = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.MultiheadAttention, nn.Conv1d)
@@ -72,6 +73,27 @@ def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
                 said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
                 yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{line}")
                 return
+
+
+def moved_at_once(module: nn.Module) -> Iterator[Finding]:
+    """B10: self.weight = nn.Parameter(…).to(device), which is a plain tensor where it is moved at all."""
+    classes: list[Any] = [*dict.fromkeys(type(part) for part in module.modules())]
+    for cls in filter(is_own, classes):
+        for target, value in assignments(nodes_of(cls)):
+            name, made = ast.unparse(target), MOVES_IT.fullmatch(ast.unparse(value))
+            if name.startswith("self.") and made and not NOT_MOVED.match(made[1]):
+                line = source_of(cls).splitlines()[value.lineno - 1].strip()
+                said = (
+                    f"{name} is a parameter on the CPU alone: moved to a GPU, it is a tensor that is made of one, and "
+                )
+                said += f"not among model.parameters(). {DONE_AT}{line}"
+                yield Finding(MISTAKES["B10"], said, MOVED, does=DOES_MOVE, fix=MOVES)
+                return
+
+
+MOVES_IT = re.compile(r"(?:\w+\.)*Parameter\(.*\)\.(?:to|cuda)\(([^()]*(?:\([^()]*\))?)\)")
+NOT_MOVED = re.compile(r"(device=)?['\"]cpu|(dtype=)?torch\.(float|double|half|bfloat)")
+"""What is said to stay, or to be of another type."""
 
 
 def _is_to_be_trained(made: ast.Call) -> bool:

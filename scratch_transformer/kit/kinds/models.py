@@ -260,7 +260,7 @@ EMBEDDING_WITH_POSITIONS = model_kind(
     probes=gpt_probes,
     mistakes=(
         *("E1", *POSITION_MISTAKES, "P1", "LN1", "LN2", "LN3", "LN4", "LN6:", "LN8"),
-        *("B12", "B27", "B33", "B32", "B34"),
+        *("B10", "B12", "B27", "B33", "B32", "B34"),
     ),
     designs=combined(POSITIONS, SCALED, NORMALIZED),
     more_full={"final_norm": False},

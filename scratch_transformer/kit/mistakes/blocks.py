@@ -21,6 +21,13 @@ MADE_FIRST = (
 MIXED_NORMS = "another order than in the rest of its layer"
 """A form of B1 in a layer that has both."""
 
+MOVED = "a parameter is moved where it is made"
+DOES_MOVE = (
+    "Moves a parameter at once: nn.Parameter(…).to(device). If that is a GPU, what it gives is a tensor, which PyTorch "
+    "does not see among the weights: it is neither trained nor saved."
+)
+MOVES = "nn.Parameter(…) alone: the model moves all of its parameters, model.to(device)."
+"""A form of B10."""
 AS_IN_OLMO = "as in OLMo 2, with RMSNorm: a design"
 """A form of B3: what is added is of one length in every layer, which keeps training steady."""
 
@@ -260,7 +267,7 @@ print("six of its own:", sum(p.numel() for p in own.parameters()))
     ),
     Mistake(
         id="B10",
-        title="layers in a Python list",
+        title="layers in a Python list, or weights that are no parameters",
         severity="mistake",
         does="Layers are kept in a plain list (or dict), or weights are plain tensors. PyTorch does not see them: they "
         "are not trained, not moved to the GPU and not saved.",

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import assignments, lines_of, nodes_of
+from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.report.sums import NORM, made_of
 
@@ -67,7 +68,7 @@ def _of_norms(module: nn.Module, form: str, line: str) -> Fix | None:
         verb = "is" if len(idle) == 1 else "are"
         return Fix(f"{' and '.join(idle)} {verb} made, and never called: each sublayer is to call its own.", put)
     made = {ast.unparse(target): ast.unparse(value) for target, value in assignments(nodes_of(cls))}
-    if len(called) != 1 or form == UNUSED_NORMS:
+    if len(called) != 1 or form not in MISTAKES["B15"].changes:
         return None
     both = "; ".join(f"{called[0]}{n} = {made[called[0]]}" for n in (1, 2))
     return Fix(f"{both}, one for each sublayer, in place of {called[0]}.", [])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from scratch_transformer.kit.mistakes.blocks import MOVED
+
 Rewrite = Callable[[str], str]
 MASK = r"(?P<mask>(?:self\.)?\w*mask\w*(?:\[[^\]]*\])?)"
 SCORES = r"(?P<scores>\w+)"
@@ -59,6 +61,9 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
     if id == "A31":
         return _asked_for
+    if id == "B10":
+        moved = (r"(\bParameter\(.*\))\.(?:to|cuda)\((?:[^()]|\([^()]*\))*\)$", r"\1")
+        return _by(*moved) if form == MOVED else _by(r"^(\s*self\.\w+ = )(\[.*\])$", r"\1nn.ModuleList(\2)")
     if id in ("A8", "A10"):  # a number for each type, in one line
         return lambda code: re.sub(LEAST, INF, code)
     if id == "B12":
@@ -108,7 +113,6 @@ REWRITES: Mapping[str, tuple[str, str]] = {
         r"\1assert \3 % \4 == 0, f'{\4=} must divide {\3=}'" + "\n" + r"\1\2\3 // \4\5",
     ),
     "B9": (r"\[(\w+)\] ?\* ?([\w.]+)", r"[copy.deepcopy(\1) for _ in range(\2)]"),
-    "B10": (r"^(\s*self\.\w+ = )(\[.*\])$", r"\1nn.ModuleList(\2)"),
 }
 """Id -> pattern of the code at fault, and its replacement."""
 

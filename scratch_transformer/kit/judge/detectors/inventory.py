@@ -13,7 +13,7 @@ from scratch_transformer.kit.judge.detectors.construction import INITIALISES, em
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
-from scratch_transformer.kit.judge.uncomputed import hidden_modules, trained_in_vain
+from scratch_transformer.kit.judge.uncomputed import hidden_modules, moved_at_once, trained_in_vain
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -118,6 +118,7 @@ def python_list(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if session.candidate.module is not None:
         yield from hidden_modules(session.candidate.module)
         yield from trained_in_vain(session.candidate.module)
+        yield from moved_at_once(session.candidate.module)
 
 
 def plain_tensors(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
