@@ -59,15 +59,13 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
     if id in ("P5", "A30", "B32") and form:
         name, kept = form.rpartition(".")[2], "" if id == "P5" else ", persistent=False"
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
-    if id == "A31":
-        return _asked_for
+    if id in WRITTEN:
+        return WRITTEN[id]
     if id == "B10":
         moved = (r"(\bParameter\(.*\))\.(?:to|cuda)\((?:[^()]|\([^()]*\))*\)$", r"\1")
         return _by(*moved) if form == MOVED else _by(r"^(\s*self\.\w+ = )(\[.*\])$", r"\1nn.ModuleList(\2)")
     if id in ("A8", "A10"):  # a number for each type, in one line
         return lambda code: re.sub(LEAST, INF, code)
-    if id == "B12":
-        return _in_training
     patterns = REWRITES.get(id)
     return _by(*patterns) if patterns else None
 
@@ -97,7 +95,6 @@ ANNOTATION = r"(?: ?: ?[\w.]+(?:\[[\w., ]*\])?(?: ?\| ?None)?)? ?"
 """Of a parameter, before its default: float, Optional[float]."""
 REWRITES: Mapping[str, tuple[str, str]] = {
     "LN1": (r"(\.(?:std|var)\((?:(?!unbiased|correction|ddof)[^()]|\([^()]*\))*)\)", r"\1, unbiased=False)"),
-    "LN2": (r"(?<![\w.])\((\w+) ?\+ ?((?:self\.)?\w*eps\w*)\)", r"(\1**2 + \2) ** 0.5"),
     "LN3": (
         rf"(\beps\w*{ANNOTATION}= ?)(?!1e-0?5\b|0\.00001\b|10 ?\*\* ?\(?-5\b)"
         r"(?:10 ?\*\* ?(?:\(-\d+\)|-\d+)|\d(?:[\d.]|e-\d)*)",
@@ -132,6 +129,27 @@ def _in_training(code: str) -> str:
     call = r"(F\.dropout|functional\.dropout)\(((?:(?!training)[^()]|\([^()]*\))*)\)"
     told = re.sub(call, r"\1(\2, training=self.training)", code, count=1)
     return re.sub(r"\bdropout_p ?= ?([\w.]+)(?= ?[,)]|$)", r"dropout_p=\1 if self.training else 0.0", told, count=1)
+
+
+EPS = r"((?:\w+\.)*\w*eps\w*|1e-\d+)"
+CHAIN = r"([\w.]+(?:\((?:[^()]|\([^()]*\))*\)(?:\.\w+)*?)*)"
+"""x.pow(2).mean(-1, keepdim=True)."""
+
+
+def _inside(code: str) -> str:
+    """(std + eps); var.sqrt() + eps, torch.sqrt(var) + eps: inside of the root, wherever eps is kept."""
+    for old, new in (
+        (rf"(?<![\w.])\((\w+) ?\+ ?{EPS}\)", r"(\1**2 + \2) ** 0.5"),
+        (rf"= {CHAIN}\.sqrt\(\) ?\+ ?{EPS}$", r"= (\1 + \2).sqrt()"),
+        (rf"\b((?:torch|math)\.sqrt)\({CHAIN}\) ?\+ ?{EPS}(?=$|\))", r"\1(\2 + \3)"),
+    ):
+        if (found := re.sub(old, new, code, count=1)) != code:
+            return found
+    return code
+
+
+WRITTEN: Mapping[str, Rewrite] = {"A31": _asked_for, "B12": _in_training, "LN2": _inside}
+"""What takes more than one pattern."""
 
 
 def _query(code: str) -> str | None:
