@@ -163,3 +163,24 @@ def test_what_a_layer_does_itself_is_said_of_it_though_a_part_does_it_too(own, t
         f"return self.block(self.norm({summed}), memory, memory)"
     ] * own
     assert ("B24" in result.inherited) == (not own)
+
+
+HOLDING = """
+class Residual(nn.Module):
+    def __init__(self, sublayer, d_model, dropout):
+        super().__init__()
+        self.sublayer, self.norm, self.dropout = sublayer, nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        return RETURNED
+"""
+
+
+@pytest.mark.parametrize("returned, ids", [
+    ("self.norm(self.dropout(x + self.sublayer(x, mask)))", ["B24"]),
+    ("self.norm(x + self.sublayer(x, mask))", ["B6"]),
+    ("self.norm(x + self.dropout(self.sublayer(x, mask)))", []),
+])  # fmt: skip
+def test_a_residual_connection_that_holds_its_sublayer_is_built_again_with_it(returned, ids, tmp_path):
+    result = check_text(HOLDING.replace("RETURNED", returned), tmp_path)["Residual"]
+    assert (result.kind, [id for id in result.ids if id in ("B6", "B24")]) == ("ResidualConnection", ids), result
