@@ -3,7 +3,6 @@
 import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_text
-from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_FORWARD
 from scratch_transformer.kit.report.fixes import repeated
 from scratch_transformer.kit.report.words import explanation, listing
@@ -63,7 +62,10 @@ NOTHING = WHOLE.replace(
 MISSPELT = WHOLE.replace("return self.second", "return self.secnd")
 
 
-@pytest.mark.parametrize("text, fix", [(NETWORK, OF_CALLS), (NOTHING, OF_FORWARD), (MISSPELT, MISTAKES["B26"].fix)])
+MEANT = "self.second, which is set, in place of self.secnd, if that is what is meant."
+
+
+@pytest.mark.parametrize("text, fix", [(NETWORK, OF_CALLS), (NOTHING, OF_FORWARD), (MISSPELT, MEANT)])
 def test_what_mends_code_that_stops_fits_its_form_and_is_said_once(text, fix, tmp_path):
     found = check_text(text, tmp_path)["FeedForward"]
     (named,) = found.mistakes
