@@ -32,6 +32,7 @@ from scratch_transformer.kit.report.fitting import fitting
 from scratch_transformer.kit.report.fixes import settled_by
 from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
+from scratch_transformer.kit.resolve.call import forwards
 from scratch_transformer.kit.resolve.call.plan import FROM_ONE, CannotCall
 from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library import supplied
@@ -39,6 +40,7 @@ from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET, settings_of
 from scratch_transformer.kit.resolve.names.words import words
 from scratch_transformer.kit.resolve.trials import misfits, uneven
+from scratch_transformer.kit.resolve.trials.adjust import TURNED
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.trials.outcome import raised
 from scratch_transformer.kit.resolve.trials.probing import never_called
@@ -115,7 +117,20 @@ class Results:
             if diagnosis.verdict == "unknown mismatch":
                 result.limits.append(_WHAT_ELSE.format(" and ".join(beside)))
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
+        if "next_logits" in kind.inputs and result.verdict in FINE:
+            result.limits += self._models_length_first(value)
         return self._with_what_stops_elsewhere(self._with_parts_elsewhere(result, value), source)
+
+    def _models_length_first(self, writer: Any) -> list[str]:
+        """That the models of its file, all of them, return (T, B, V), where a writer of text works with (B, T, V)."""
+        home, known = getattr(writer, "__module__", ""), self.library.resolved.items()
+        models = {cls: c for cls, c in known if c.kind.name in forwards.MODELS and cls.__module__ == home}
+        if not models or not all(TURNED in candidate.limits for candidate in models.values()):
+            return []
+        names = " and ".join(getattr(cls, "__name__", "its model") for cls in models)
+        return [
+            f"It works with a model that returns (B, T, V). {names} returns (T, B, V): with that it writes no text."
+        ]
 
     def _with_parts_elsewhere(self, result: Result, value: Any) -> Result:
         """What is right but for a part of another file, which has no report here, is not called right."""

@@ -25,7 +25,7 @@ WEIGHTS = re.compile(r"\bnn\.(Linear|Embedding|LayerNorm|RMSNorm|MultiheadAttent
 def of_parts(module: nn.Module) -> Iterator[Finding]:
     """B10, B21."""
     yield from hidden_modules(module)
-    yield from trained_in_vain(module)
+    yield from (*trained_in_vain(module), *drawn_in_vain(module))[:1]
     yield from _made_anew(type(module))
 
 
@@ -94,6 +94,27 @@ def moved_at_once(module: nn.Module) -> Iterator[Finding]:
 MOVES_IT = re.compile(r"(?:\w+\.)*Parameter\(.*\)\.(?:to|cuda)\(([^()]*(?:\([^()]*\))?)\)")
 NOT_MOVED = re.compile(r"(device=)?['\"]cpu|(dtype=)?torch\.(float|double|half|bfloat)")
 """What is said to stay, or to be of another type."""
+
+
+DRAWN = re.compile(r"torch\.(rand|randn|empty)\([^()]*,")
+MATRIX = re.compile(r"(?i)^self\.(w\w?|w_\w+|w(q|k|v|o)\w*|\w*weights?\w*|\w*(query|key|value)\w*)$")
+"""A matrix that is drawn, and what one of attention's, or another that is to be trained, is called."""
+
+
+def drawn_in_vain(module: nn.Module) -> Iterator[Finding]:
+    """B10: self.w_query = torch.rand(d_model, d_model), which forward multiplies with, and no nn.Parameter."""
+    classes: list[Any] = [*dict.fromkeys(type(part) for part in module.modules())]
+    for cls in filter(is_own, classes):
+        text = source_of(cls)
+        for target, value in assignments(nodes_of(cls)):
+            name = ast.unparse(target)
+            if not MATRIX.match(name) or not DRAWN.match(ast.unparse(value)):
+                continue
+            if re.search(rf"(matmul|bmm|mm|linear|einsum)\([^\n]*{name}\b|@ *{name}\b", text):
+                line = text.splitlines()[value.lineno - 1].strip()
+                said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
+                yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{line}")
+                return
 
 
 def _is_to_be_trained(made: ast.Call) -> bool:

@@ -224,6 +224,7 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         if expected is not None and (order := _order_of(output, expected)):
             candidate.post = lambda output, inputs: output.permute(order) if output.dim() == len(order) else output
             candidate.notes.append(f"It returns its scores as {SCORES[order]}.")
+            candidate.limits += [TURNED] if order == (1, 0, 2) and {"ids", "tgt"} & probe.inputs.keys() else []
             return
         if expected is not None and output.dim() == 0:
             _within(candidate, int(expected[-1]), AS_LOSS)
@@ -245,6 +246,11 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         candidate.notes.append("Its forward ends before the projection to the vocabulary, which was applied to it.")
 
 
+TURNED = (
+    "It is given ids (B, T) and returns scores (T, B, V): beside ids that are flattened, or with scores[:, -1] for the "
+    "last word, every score is taken for that of another word. scores.transpose(0, 1) before it returns."
+)
+"""A limit: it was compared the other way round."""
 SCORES = {(1, 0, 2): "(T, B, V)", (0, 2, 1): "(B, V, T)", (1, 2, 0): "(V, B, T)", (2, 0, 1): "(T, V, B)"}
 """Orders of the dimensions of logits -> how to read them; for what is given ids as (B, T)."""
 
