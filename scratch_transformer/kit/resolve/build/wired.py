@@ -112,6 +112,20 @@ def lengths(error: BaseException | None, settings: Mapping[str, Any]) -> tuple[i
     return longest(settings) if is_near or re.search(rf"\b{_longest(settings)}\b", str(error)) else ()
 
 
+def written_length(error: BaseException | None, thing: Any, settings: Mapping[str, Any]) -> int:
+    """A length that the code has written in, torch.arange(16), where sequences of another stop; 0 if there is none."""
+    two = [int(n) for found in MISMATCH.findall(str(error)) for n in found] if isinstance(error, RuntimeError) else []
+    ours = {T, S, *(value for value in settings.values() if type(value) is int)}
+    of_code = {n for function in _functions(thing) for n in _numbers(function)} - ours if {T, S} & {*two} else set()
+    return next((n for n in two if n in of_code and LEAST <= n <= MOST), 0)
+
+
+def with_length(thing: Any, written: int, length: int) -> tuple[Callable[[], None], str]:
+    """Puts another length in the place of one that is written in. Returns what undoes it, and a sentence on it."""
+    undo = _rewrite([*_functions(thing)], written, length)
+    return undo, f"The length {written} is written in; it was checked with {length} in that place."
+
+
 def longest(settings: Mapping[str, Any]) -> tuple[int, ...]:
     """The lengths of probes, one of which is to be the longest in its turn; () where that is so already."""
     return () if _longest(settings) in (T, S) else (T, S)

@@ -197,11 +197,17 @@ def _of_its_size(
 
 
 def _of_one_length(
-    lengths: Sequence[int], thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
+    lengths: Sequence[int], thing: Any, kind: Kind, library: Library, settings: dict[str, Any], written: int = 0
 ) -> Outcome | None:
-    """What works with sequences of its longest length alone, called with such; None if nothing explains that."""
-    best = None
-    for length in lengths:
+    """What works with sequences of its longest length alone, called with such; None if nothing explains that.
+
+    written: that length, where it is a number in the code: one of ours is put in its place.
+    """
+    best, undo = None, None
+    for length in lengths[:1] if written else lengths:
+        if written:
+            undo, note = wired.with_length(thing, written, length)
+            library.rewritten |= {thing: note}
         library.one_length = True
         try:
             for outcome in _attempts(thing, kind, library, {**settings, "max_len": length}):
@@ -213,6 +219,9 @@ def _of_one_length(
             library.one_length = False
         if best is not None and best.score[0] < NOTHING:
             break
+    if undo is not None and (best is None or best.candidate is None):
+        undo()
+        library.rewritten.pop(thing)
     if best is not None and best.candidate is not None:
         best.candidate.limits.append(ONE_LENGTH)
         best.candidate.one_length = True
@@ -226,9 +235,12 @@ def _with_settings(
     is_tried = library.one_length
     for outcome in _attempts(thing, kind, library, settings):
         lengths = () if is_tried else _lengths(outcome, settings)
-        if lengths:
+        written = (
+            0 if is_tried or outcome.candidate is not None else wired.written_length(outcome.error, thing, settings)
+        )
+        if lengths or written:
             is_tried = True
-            alike = _of_one_length(lengths, thing, kind, library, settings)
+            alike = _of_one_length(lengths or wired.longest(settings), thing, kind, library, settings, written)
             if alike is not None and alike.candidate is not None:
                 alike.candidate.stopped = outcome.error
             is_better = alike is not None and (alike.score[0] < NOTHING or outcome.candidate is None)
