@@ -15,6 +15,9 @@ OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return
 """Fixes of B26, by what stops it."""
 OF_NAMES = "Give each a name of its own, and hand both on."
 """Fix of B30, where one takes the other's name."""
+WIDTH_OF_HEADS = "the width of a head, which follows from d_model and the number of heads"
+DROPS_ANYWAY = "dropout: what it makes drops as much whatever it is told"
+"""Forms of B29 that no size of the whole is."""
 AVERAGED = "averaged over the batch, in place of the sum"
 NOT_SUMMED = "not summed over the batch"
 STOPS = "it stops where forward goes through"
@@ -246,6 +249,8 @@ print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
         fix="Hand it on, FeedForward(d_model, d_ff); keep it, self.d_model = d_model, for forward; or leave it out of "
         "the constructor.",
         source="Vaswani et al. 2017, table 3: N, d_model, d_ff and h are chosen",
+        severities={WIDTH_OF_HEADS: "harmless"},
+        fixes={DROPS_ANYWAY: "Hand it on: nn.TransformerEncoderLayer(d_model, nhead, d_ff, dropout=dropout)."},
         demo="""\
 import torch
 class FeedForward(torch.nn.Sequential):

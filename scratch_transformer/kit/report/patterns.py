@@ -13,7 +13,7 @@ from scratch_transformer.kit.mistakes.attention import (
     WEIGHTS_APART,
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
-from scratch_transformer.kit.mistakes.construction import SOURCES_TABLE
+from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, SOURCES_TABLE, WIDTH_OF_HEADS
 from scratch_transformer.kit.mistakes.decoding import FROM_BELOW_ZERO
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.mistakes.paths import OF_CROSS
@@ -130,6 +130,8 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("B6", NOT_DROPPED.format("the feed-forward network")): NETWORK_CALLED,
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     ("LN6", ""): r"\bif \w*bias\b|Norm\(.*\bbias=",
+    ("B29", DROPS_ANYWAY): r"\b(nn\.)?Transformer(En|De)coderLayer\(|MultiheadAttention\(|Dropout\(",
+    ("B29", WIDTH_OF_HEADS): r"(?i)head_?(size|dim|width)|dim_?head|\bd_?(k|head)\b",
     ("LN13", "the shift"): r"(beta|bias|shift|offset|\bb\w*) *=.*Parameter\(",
     **{
         (

@@ -25,6 +25,7 @@ from scratch_transformer.kit.judge.detectors.samples import SAMPLES
 from scratch_transformer.kit.judge.detectors.scores import SCORES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
 from scratch_transformer.kit.judge.detectors.told import TOLD
+from scratch_transformer.kit.judge.detectors.unheard import UNHEARD
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
@@ -44,6 +45,7 @@ DETECTORS = (
     *EMBEDDING,
     *SETTINGS,
     *TOLD,
+    *UNHEARD,
     *HANDED,
     *PADDING,
     *SAMPLES,

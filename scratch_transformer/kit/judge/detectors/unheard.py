@@ -1,0 +1,77 @@
+"""B29 of what is no size of the whole: a width of heads, and a probability of dropout, that are told and not heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from scratch_transformer.kit.definitions import parameters_of
+from scratch_transformer.kit.judge.detectors.dropout import is_random
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.training import in_training
+from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.kind import Candidate, Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, WIDTH_OF_HEADS
+from scratch_transformer.kit.resolve.names.settings import settings_of
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+ODD = 7
+"""A width of heads that nobody has."""
+
+
+def width_of_heads(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """Of attention with several heads, which are as wide as d_model and their number make them, whatever it is told."""
+    candidate, heads = session.candidate, session.settings.get("num_heads", 1)
+    if best is None or candidate.replaced or heads < 2 or not session.kind.name.endswith("Attention"):
+        return
+    for parameter in parameters_of(type(candidate.module)):
+        if settings_of(parameter.name)[:1] != ("d_k",):
+            continue
+        try:
+            other = candidate.rebuild(**{parameter.name: ODD})
+        except Exception:  # it cannot be built with another
+            return
+        if other.inventory() == candidate.inventory() and _gives_the_same(session, other):
+            said = f"Told {parameter.name} = {ODD}, it is what it was: its {heads} heads share d_model in any case."
+            yield Finding(MISTAKES["B29"], said, WIDTH_OF_HEADS, name=parameter.name)
+
+
+def probability(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """Of what drops in training, as much as before if it is told to drop nothing: torch.nn's layers are told 0.1."""
+    if best is None or session.candidate.replaced or session.candidate.module is None:
+        return
+    try:
+        none, half = (session.candidate.rebuild(dropout=p) for p in (0.0, 0.5))
+        for one in (none, half):
+            one.load(session.asked)
+    except Exception:  # it has no such setting
+        return
+    is_told = "dropout" in none.told and none.inventory() == half.inventory() == session.candidate.inventory()
+    if not is_told or not is_random(none, session.ran[0].probe, training=True):
+        return
+    first, second = (_in_training(session, one) for one in (none, half))
+    if torch.equal(first, second):
+        said = "Told dropout = 0, two calls in training mode differ; told 0.5, it drops the same elements."
+        yield Finding(MISTAKES["B29"], said, DROPS_ANYWAY)
+
+
+def _in_training(session: Session, candidate: Candidate) -> Tensor:
+    """Its output in training mode, always with the same random numbers."""
+    with torch.random.fork_rng(), in_training(candidate):
+        torch.manual_seed(0)
+        return call(candidate, session.ran[0].probe.inputs)
+
+
+def _gives_the_same(session: Session, other: Candidate) -> bool:
+    outputs = []
+    for one in (other, session.candidate):
+        one.load(session.asked)
+        outputs.append(call(one, session.ran[0].probe.inputs))
+    return torch.equal(*outputs)
+
+
+UNHEARD: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B29",), width_of_heads), (("B29",), probability))
