@@ -32,6 +32,7 @@ from scratch_transformer.kit.judge.places import (
     merged,
 )
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
+from scratch_transformer.kit.judge.several import of_attention
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import NO_MASK, Candidate, Diagnosis, Finding, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -124,6 +125,7 @@ def find(session: Session, parts: Known = (), seconds: float | None = None) -> M
     tried, end = 0, clock.now() + (SECONDS if seconds is None else seconds)
     if session.is_random:
         return Match()
+    session.until = end
     rounded: list[tuple[float, Hypothesis]] = []
     lost = next((c for c in changes_of(session.kind) if (c.id, c.form) == PADDING_LOST), None)
     for is_last, tier in _tiers(session, parts):
@@ -278,6 +280,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         yield True, with_changes(designs, list(_in_sublayers(kind.name, changes, found)))
     if kind.name in PLACES:
         yield True, with_changes(designs[:MOST_LIKELY], alone)
+    for one, several in of_attention(session, designs, changes, found[0] if found else ()):
+        yield True, with_changes([one], several)
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])
     if kind.name in PLACES:
         yield True, with_changes(designs, alone)

@@ -63,6 +63,8 @@ class Session:
         self.state, others = self._loaded(self.asked, is_quiet=False)
         self.results = [*others, *quiet]
         self.is_random = self._is_random()
+        self.until = float("inf")
+        """When the search for mistakes is to end."""
         self.failed = ""
         """The probe at which the last comparison was given up."""
 

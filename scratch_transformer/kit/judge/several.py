@@ -1,0 +1,49 @@
+"""Three or four mistakes at once in one attention: those that show without a mask, then those of masks besides."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from scratch_transformer.kit import clock
+from scratch_transformer.kit.judge.designs import Design
+from scratch_transformer.kit.judge.places import Change, compatible, merged
+from scratch_transformer.kit.judge.session import ROUNDED, Result, Session, distance
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+
+STEPS = (("A1",), ("A2", "A37"), ("A13", "A23"))
+"""Mistakes of the scores' scale, of the softmax and of the heads: one of each, or none."""
+OF_MASKS = ("A3", "A4", "A5", "A6", "A7", "A16", "A24", "A25")
+MOST = 2
+"""Designs, the nearest, with which they are tried."""
+
+
+def of_attention(
+    session: Session, designs: Sequence[Design], changes: Sequence[Change], known: Sequence[Change]
+) -> Iterator[tuple[Design, list[tuple[Change, ...]]]]:
+    """Designs, each with what to try: several mistakes that agree where there is no mask, alone and with one of masks.
+
+    known: of the parts, besides.
+    """
+    free = [one for one in session.ran if not any("mask" in n and v is not None for n, v in one.probe.inputs.items())]
+    if not session.kind.name.endswith("Attention") or not free:
+        return
+    steps = [[None, *(change for change in changes if change.id in ids)] for ids in STEPS]
+    masks = [change for change in changes if change.id in OF_MASKS]
+    for design in designs[:MOST]:
+        for step in itertools.product(*steps):
+            if clock.now() > session.until:
+                return
+            some = (*known, *(change for change in step if change is not None))
+            if (
+                len(some) < 2
+                or not compatible(some)
+                or not _agrees(session, free, RIGHT.with_(merged(design[1], some)))
+            ):
+                continue
+            besides = [(*some, change) for change in masks]
+            yield design, [some, *(c for c in besides if compatible(c))]
+
+
+def _agrees(session: Session, results: Sequence[Result], recipe: Recipe) -> bool:
+    return all(distance(one.output, session.variant(recipe, one.probe), one.probe) <= ROUNDED for one in results)
