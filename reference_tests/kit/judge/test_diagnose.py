@@ -193,12 +193,14 @@ def test_single_precision_is_said(error, said):
     assert list(judged._notes(None, Match((), error))) == expected
 
 
-def limits(left_out=(), crashes=(), said=()):
+def limits(left_out=(), crashes=(), said=(), findings=()):
     probe = lambda shows: Probe("p", {}, shows=shows)  # noqa: E731
     results = [SimpleNamespace(probe=probe(shows), error=error) for shows, error in crashes]
     candidate = SimpleNamespace(limits=said)
     return list(
-        judged._limits(SimpleNamespace(left_out=[probe(s) for s in left_out], crashes=results, candidate=candidate))
+        judged._limits(
+            SimpleNamespace(left_out=[probe(s) for s in left_out], crashes=results, candidate=candidate), findings
+        )
     )
 
 
@@ -272,7 +274,7 @@ def test_a_crash_that_is_typical_of_a_mistake():
     assert (diagnosis.verdict, diagnosis.ids, diagnosis.notes) == ("crashed", ("E1",), (f"TypeError: {says}",))
 
 
-def test_a_crash_on_one_probe_is_named_and_limits_what_was_seen():
+def test_a_crash_on_one_probe_is_told_once():
     last = Session(variant("LayerNorm", {"d_model": 12})).probes[-1]
 
     def forward(self, x):
@@ -282,7 +284,9 @@ def test_a_crash_on_one_probe_is_named_and_limits_what_was_seen():
 
     diagnosis = found("LayerNorm", norm(forward), d_model=12)
     assert diagnosis.ids == ("E1",)
-    assert diagnosis.limits[-1].startswith(f"With {last.shows} it stops with TypeError: sqrt()")
+    assert "sqrt()" in diagnosis.findings[0].evidence and diagnosis.limits == ()  # once is enough
+    assert limits(crashes=[(last.shows, TypeError("sqrt()"))], findings=diagnosis.findings) == []
+    assert limits(crashes=[(last.shows, TypeError("another"))], findings=diagnosis.findings) != []
 
 
 def test_no_mistake_is_told_from_nan():
