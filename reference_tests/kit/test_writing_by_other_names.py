@@ -93,6 +93,32 @@ def generate_by_places(model, prompt_tokens, max_gen_len, eos_id):
         if new.item() == eos_id:
             return tokens[0, : end + 1]
     return tokens[0]
+
+
+def generate_with_a_flag(model, idx, max_new_tokens, use_cache=True):
+    logits = model(idx, use_cache=use_cache)
+    for _ in range(max_new_tokens):
+        new = logits[:, -1].argmax(-1, keepdim=True)
+        idx = torch.cat([idx, new], 1)
+        logits = model(new if use_cache else idx, use_cache=use_cache)
+    return idx
+
+
+def generate_by_positions(model, idx, max_new_tokens):
+    places, new = torch.arange(idx.size(1)), idx
+    for _ in range(max_new_tokens):
+        new = model(new, places)[:, -1].argmax(-1, keepdim=True)
+        idx, places = torch.cat([idx, new], 1), places[-1:] + 1
+    return idx
+
+
+def generate_from_an_empty_cache(model, idx, max_new_tokens):
+    model.clear_kv_cache()
+    new = idx
+    for _ in range(max_new_tokens):
+        new = model(new)[:, -1].argmax(-1, keepdim=True)
+        idx = torch.cat([idx, new], 1)
+    return idx
 """
 METHODS = """
 class Model(nn.Module):
@@ -179,17 +205,32 @@ def test_its_mistake_is_named(name, old, new, id, tmp_path):
     assert ids(text.replace(old, new), tmp_path, name) == [id]
 
 
-@pytest.mark.parametrize("name", ["generate_with_cache", "generate_with_objects", "generate_by_places"])
+WITH_CACHES = [
+    f"generate_{way}" for way in ("with_cache", "with_objects", "by_places", "with_a_flag", "from_an_empty_cache")
+]
+
+
+@pytest.mark.parametrize("name", WITH_CACHES)
 def test_what_gives_its_model_the_new_words_alone_is_judged(name, tmp_path):
-    """And the cache of those before: what the model has given, objects of its own, or how many there are."""
+    """And the cache of those before: what the model has given, objects of its own, or how many there are.
+
+    Or that it keeps one.
+    """
     assert ids(CACHED, tmp_path, name) == []
     assert ids(CACHED.replace("argmax", "argmin"), tmp_path, name) == ["D6"]
 
 
-def test_what_forgets_its_cache_is_not_called_right(tmp_path):
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + CACHED.replace("logits, cache = model(new, cache)", "logits, _ = model(new, cache)"))
-    assert checking_of(path, {"generate_with_cache"})[1]["generate_with_cache"].verdict == "unknown mismatch"
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("generate_with_cache", "logits, cache = model(new, cache)", "logits, _ = model(new, cache)"),
+        ("generate_with_objects", "logits = model(new, kv_cache=caches)", "logits = model(new)"),
+        ("generate_by_places", "model(tokens[:, begin:end], begin)", "model(tokens[:, begin:end])"),
+    ],
+)
+def test_what_forgets_its_cache_is_named(name, old, new, tmp_path):
+    assert old in CACHED
+    assert ids(CACHED.replace(old, new), tmp_path, name) == ["D11"]
 
 
 @pytest.mark.parametrize("name", ["predict_labels", "evaluate", "fit"])

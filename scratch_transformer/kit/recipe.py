@@ -143,9 +143,8 @@ class Recipe:
     penalty: str = "right"  # for what has been said already; "of new words": the prompt's ids have none
     removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"
-    window: str = (
-        "the end"  # of a text, of which a model takes so many words; "the beginning", "counted from the front"
-    )
+    window: str = "the end"  # of a text, of which a model takes so many words; "the beginning", "the last word",
+    # "counted from the front"
     length_penalty: float = 0.0
     ends: str = "bos, eos"  # which of them the decoded ids include
     blocked_is: str = "False"  # of masks

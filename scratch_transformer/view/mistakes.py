@@ -40,6 +40,7 @@ NOT_HERE = {
     "D3": "the page decodes greedily, without a beam",
     "D9": "no sentence is longer than the model takes",
     "D10": UNKNOWN,
+    "D11": UNKNOWN,
     "LN6": UNKNOWN,
     "LN14": UNKNOWN,
     "LN11": "the model has no RMSNorm",

@@ -54,6 +54,8 @@ class Greedy(nn.Module):
     def _cut(self, ids: list[int], next_logits: NextLogits) -> list[int]:
         """The words that the model is given: to look at those before the last ones, too, changes nothing."""
         longest = longest_of(next_logits)
+        if self.recipe.window == "the last word":
+            return ids[-1:]
         if self.recipe.window == "counted from the front" and longest is not None:
             return ids[len(ids) - longest :]  # from below 0 on, of a shorter text: its last words alone
         return ids[:longest] if self.recipe.window == "the beginning" else ids

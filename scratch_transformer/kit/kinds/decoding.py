@@ -87,7 +87,7 @@ GREEDY = Kind(
     defaults={"knows_eos": True},
     build=lambda settings, recipe: Greedy(recipe),
     probes=greedy_probes,
-    mistakes=("D4", "D6", "D8", "D9", "D10"),
+    mistakes=("D4", "D6", "D8", "D9", "D10", "D11"),
     extras=(Extra(("D9",), longer),),
     designs=combined(ENDS, {"": {}, "one more": {"decoding": "one more"}, "one less": {"decoding": "one less"}}),
 )

@@ -1,4 +1,4 @@
-"""D1 … D10: mistakes in greedy and beam search, and in looking at attention."""
+"""D1 … D11: mistakes in greedy and beam search, and in looking at attention."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -172,6 +172,22 @@ print("the first ones:", text[:block_size], "- whatever has been written since")
 import torch
 text, word = torch.tensor([[5, 6, 7]]), torch.tensor([[8]])
 print("behind:", torch.cat((text, word), dim=1).tolist(), "in front:", torch.cat((word, text), dim=1).tolist())
+""",
+    ),
+    Mistake(
+        id="D11",
+        title="gives the model the last word alone",
+        severity="mistake",
+        does="Asks the model for the next word and gives it the last one, without those before it: neither the whole "
+        "text nor a cache of keys and values. Its attention sees one word, at position 0, at every step.",
+        expected="The whole text; or the new word together with the cache that the call before has returned.",
+        fix="logits = model(idx); or logits, cache = model(new_word, cache).",
+        source=SEARCH,
+        changes={"": {"window": "the last word"}},
+        demo="""\
+text = ["the", "cat", "sat", "on", "the"]
+print("the next word depends on:", text)
+print("the last word alone:", text[-1:], "- after which everything may come")
 """,
     ),
 )

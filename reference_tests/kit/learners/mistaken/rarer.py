@@ -84,4 +84,8 @@ RARER = (
              "torch.cat((idx, idx_next), dim=1)", "torch.cat((idx_next, idx), dim=1)"),
     mistaken("D10", "arrays", "generate",
              "np.append(ids, np.argmax(model(ids)[-1]))", "np.append(np.argmax(model(ids)[-1]), ids)"),
+    mistaken("D11", "lecture", "BigramLanguageModel.generate",
+             "idx_cond = idx[:, -block_size:]", "idx_cond = idx[:, -1:]"),
+    mistaken("D11", "arrays", "generate",
+             "model(ids)[-1]", "model(ids[-1:])[-1]"),
 )  # fmt: skip

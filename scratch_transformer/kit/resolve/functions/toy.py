@@ -103,6 +103,8 @@ class ToyModel(nn.Module):
         given = [*args, *options.values()]
         found, floats = _ids_in(given), [v for v in given if isinstance(v, Tensor) and v.is_floating_point()]
         embedded = next((v for v in floats if _is_embedded(v)), None)
+        if "cache" in word:
+            return self.pasts.start()
         if "mask" in word:
             return torch.ones(1, 1, 1, given[0].shape[-1], dtype=torch.bool)
         if re.search("emb|pos|tok", word) and (found or embedded is not None):
@@ -121,7 +123,7 @@ class ToyModel(nn.Module):
         turned = self.reading.sequence_first and ids.dim() == 2
         ids = ids.T if turned else ids
         new = ids.shape[-1]
-        ids, past = self.pasts.joined(ids, given)
+        ids, past = self.pasts.joined(ids, given, options)
         order = swapped(torch.arange(WORDS), self.reading.end)
         logits = self.next_logits(swapped(ids.reshape(-1, ids.shape[-1]), self.reading.end))[..., order]
         logits = logits[:, -1] if self.reading.last_only else logits[:, -new:]
