@@ -62,6 +62,12 @@ def test_what_a_file_beside_it_defines(own, package, meant, tmp_path):
     assert named.fix == f"{meant}, at the beginning of the file."
 
 
+def test_all_names_of_a_function_that_are_absent_are_said(tmp_path):
+    text = LAYER.replace("nn.LayerNorm(d_model), nn", "OwnNorm(d_model), nn")
+    (named,) = check_text(text, tmp_path)["EncoderLayer"].mistakes
+    assert "It uses FeedForward, which nothing in its file defines or imports; nor OwnNorm." in named.evidence
+
+
 HELD = """
 class EncoderLayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff):

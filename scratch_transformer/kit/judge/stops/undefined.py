@@ -160,9 +160,12 @@ def _of_class(error: BaseException, frame: FrameType) -> tuple[str, str]:
 def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """A global name that nothing in the file defines or imports, by no star either."""
     name, module = getattr(error, "name", None), sys.modules.get(frame.f_globals.get("__name__") or "")
-    if type(error) is not NameError or not name or module is None or name not in never_defined(module):
+    absent = never_defined(module) if type(error) is NameError and name and module is not None else set()
+    if name not in absent:
         return NOTHING
-    return f"It uses {name}, which nothing in its file defines or imports.", name
+    others = [one for one in dict.fromkeys(frame.f_code.co_names) if one in absent and one != name]
+    nor = f"; nor {' or '.join(others)}" if others else ""
+    return f"It uses {name}, which nothing in its file defines or imports{nor}.", name
 
 
 def never_defined(module: ModuleType) -> set[str]:
