@@ -36,6 +36,31 @@ def of_three_samples(session: Session, best: Hypothesis | None) -> Iterator[Find
         yield from [Finding(found.mistake, found.evidence, found.form, explains=True)] if found is not None else []
 
 
+def of_one_sample(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B26: a line that reads what only a second sample has, print(mask[1].shape), stops with a batch of one."""
+    masked = [r for r in session.ran if any("mask" in n and v is not None for n, v in r.probe.inputs.items())]
+    for result in (*masked[:1], *session.ran[:1]):
+        inputs = result.probe.inputs
+        first = next((value for value in inputs.values() if isinstance(value, Tensor) and value.dim() > 1), None)
+        if first is None or len(first) < 2 or session.is_random:
+            continue
+        one = {n: v[:1] if isinstance(v, Tensor) and len(v) == len(first) else v for n, v in inputs.items()}
+        try:
+            call(session.candidate, one)
+        except IndexError as error:
+            if code := learners_line(error):
+                said = (
+                    f"With {len(first)} samples it runs, with one it stops with IndexError: {error}. {STOPS_AT}{code}"
+                )
+                yield Finding(MISTAKES["B26"], said, fix=ONE_SAMPLE)
+                return
+        except Exception:  # it may be called with several only, as it is called here
+            continue
+
+
+ONE_SAMPLE = "Read no second sample where there need be none: x[0] is there in every batch, x[1] is not."
+
+
 def _with_another(value: Any, samples: int) -> Any:
     is_of_samples = isinstance(value, Tensor) and value.dim() > 0 and len(value) == samples
     return torch.cat((value, value[-1:])) if is_of_samples else value
@@ -93,6 +118,7 @@ def rows_of_their_own(session: Session, best: Hypothesis | None) -> Iterator[Fin
 
 SAMPLES: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B26",), of_three_samples),
+    (("B26",), of_one_sample),
     (("P4", "B26"), in_a_batch),
     (("R9",), rows_of_their_own),
 )
