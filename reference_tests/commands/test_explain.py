@@ -7,8 +7,10 @@ from scratch_transformer.commands.explain import explain
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import (
     AS_IN_T5,
+    BESIDE_A_MASK,
     LENT,
     NOT_ASKED,
+    OUTPUT_ALONE,
     ROWS_TOO,
     TARGET_ONLY,
     UNTOLD,
@@ -16,35 +18,41 @@ from scratch_transformer.kit.mistakes.attention import (
 )
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import (
+    ALWAYS_MASKED,
     AVERAGED,
     LOADED,
     NO_DROPOUT,
     NOWHERE_ELSE,
     OF_WRITERS,
     SHARED_BOTH,
+    WIDTH_OF_HEADS,
 )
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
-from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_PLACES, OF_RMS
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, NO_EPS, OF_PLACES, OF_RMS
+from scratch_transformer.kit.mistakes.paths import OF_LENT_LAYERS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
 OF_OTHER_FORMS = {
     "A1": {AS_IN_T5, WRITTEN_IN},
     "A5": {LENT},
     "A11": {ROWS_TOO},
+    "A15": {OUTPUT_ALONE},
     "A24": {TARGET_ONLY, UNTOLD},
-    "A25": {NOT_ASKED, LENT},
+    "A25": {NOT_ASKED, LENT, BESIDE_A_MASK},
     "A28": {SHARED_BOTH},
     "A30": {TOLD_DEVICE},
     "B1": {MIXED_NORMS},
     "B15": {UNUSED_NORMS},
     "B22": {LOADED},
-    "B26": {NO_DROPOUT},
+    "B25": {OF_LENT_LAYERS},
+    "B26": {NO_DROPOUT, ALWAYS_MASKED},
     "B27": {OF_WRITERS},
+    "B29": {WIDTH_OF_HEADS},
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},
-    "LN3": {LARGE_EPS, OF_RMS},
+    "LN3": {LARGE_EPS, NO_EPS, OF_RMS},
     "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
     "P13": {NO_POSITIONS},
