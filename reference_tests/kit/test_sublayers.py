@@ -371,7 +371,6 @@ class EncoderLayer(nn.Module):
 """
 
 
-def test_a_residual_inside_an_attention_and_around_it_is_told_of(tmp_path):
+def test_a_residual_inside_an_attention_and_around_it_is_named(tmp_path):
     layer = check_text(TWICE, tmp_path)["EncoderLayer"]
-    assert layer.verdict == "unknown mismatch"
-    assert any("has its residual and norm inside: what adds its input around it" in note for note in layer.notes), layer
+    assert (layer.verdict, layer.ids) == ("mistake", ["B23"]), layer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import torch
@@ -16,9 +17,10 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, WIDTH_OF_HEADS
-from scratch_transformer.kit.resolve.names.settings import settings_of
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+WIDTH = re.compile(r"d_?k|d_?head|head_?(dim|size|width)|dim_?(per_?)?head|attention_head_size|dim_?k", re.IGNORECASE)
+"""What tutorials call the width of a head."""
 ODD = 7
 """A width of heads that nobody has."""
 
@@ -29,7 +31,7 @@ def width_of_heads(session: Session, best: Hypothesis | None) -> Iterator[Findin
     if best is None or candidate.replaced or heads < 2 or not session.kind.name.endswith("Attention"):
         return
     for parameter in parameters_of(type(candidate.module)):
-        if settings_of(parameter.name)[:1] != ("d_k",):
+        if not WIDTH.fullmatch(parameter.name):
             continue
         try:
             other = candidate.rebuild(**{parameter.name: ODD})
