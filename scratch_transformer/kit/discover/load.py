@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from scratch_transformer.kit.discover import (
+    answering,
     arguments,
     decorated,
     packages,
@@ -85,6 +86,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
         notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")
     loaded = _loaded(source, module, guard, known, salvage)
     decorated.reveal(module)
+    answering.settle(module)
     for name in standins.used():
         notes.append(f"{name} is not installed; the kit's own functions stood in for it")
     loaded.notes = [*notes, *loaded.notes]

@@ -102,8 +102,7 @@ def is_one_head(thing: Any) -> bool:
         return not any({"num_heads", "d_k"} & {*settings_of(name)} for name in _said_within(thing))
     if is_called_head(thing.__name__) and not _means(thing, "d_k"):
         return True
-    codes = [getattr(member, "__code__", None) for member in vars(thing).values()]
-    read = {name for code in codes if code is not None for name in code.co_names}
+    read = {name for member in vars(thing).values() if inspect.isfunction(member) for name in member.__code__.co_names}
     names = read | {parameter.name for parameter in parameters}
     return bool(parameters) and not any("num_heads" in settings_of(name) for name in names)
 

@@ -313,13 +313,13 @@ def _global_names(namespace: Mapping[str, Any]) -> set[str]:
 
 def read_by_class(cls: type) -> set[str]:
     """The globals that the methods of a class read."""
-    return {name for member in vars(cls).values() for name in read_by(getattr(member, "__func__", member))}
+    members = (m.__func__ if isinstance(m, staticmethod | classmethod) else m for m in vars(cls).values())
+    return {name for member in members for name in read_by(member)}
 
 
 def read_by(function: Any) -> set[str]:
     """The globals that a function reads; none for anything else."""
-    code = getattr(function, "__code__", None)
-    return set(_globals_of(code)) if isinstance(code, types.CodeType) else set()
+    return set(_globals_of(function.__code__)) if isinstance(function, types.FunctionType) else set()
 
 
 @functools.lru_cache(maxsize=4096)
