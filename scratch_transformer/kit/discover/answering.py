@@ -20,8 +20,9 @@ def settle(module: types.ModuleType) -> None:
     for value in list(vars(module).values()):
         for cls in (value if isinstance(value, type) else type(value)).__mro__:
             ask = vars(cls).get("__getattr__")
-            is_own = isinstance(ask, types.FunctionType) and "-packages" not in ask.__code__.co_filename
-            if is_own and not hasattr(ask, "__wrapped__"):
+            if not isinstance(ask, types.FunctionType) or hasattr(ask, "__wrapped__"):
+                continue
+            if "-packages" not in ask.__code__.co_filename:
                 cls.__getattr__ = _understood(ask)  # type: ignore[attr-defined]
 
 
