@@ -1,4 +1,7 @@
-"""Forwards that are given all inputs in one: a dictionary, batch["input_ids"], or a tuple, ids, segments = inputs."""
+"""Forwards that are given all inputs in one: a dictionary, batch["input_ids"], or a tuple, ids, segments = inputs.
+
+Or a list: q = inputs[0].
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ def of_parts(made: nn.Module) -> Callable[..., Any] | None:
     """What is taken apart, one by one -> what the forward gives for all of it together; None for any other forward."""
     known = parameters_of(made.forward)
     needed, nodes = [p.name for p in known if p.default is p.empty], nodes_of(type(made).forward)
-    for sort, taken in (("dictionary", _keys), ("tuple", _elements)) if len(needed) == 1 else ():
+    sorts: tuple[tuple[str, Take], ...] = (("dictionary", _keys), ("tuple", _elements), ("list", _numbered))
+    for sort, taken in sorts if len(needed) == 1 else ():
         names = _names(needed[0], nodes, taken)
         if names and all(name.isidentifier() for name in names):
             others = [p for p in known if p.name not in (*needed, *names)]
@@ -37,7 +41,7 @@ def _joined(
         own = {
             name: value for name, value in own.items() if value is not None or names[name] is inspect.Parameter.empty
         }
-        return made(tuple(own.values()) if sort == "tuple" else own, **given)
+        return made(own if sort == "dictionary" else (tuple if sort == "tuple" else list)(own.values()), **given)
 
     parts = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=names[name]) for name in names]
     others = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
@@ -77,6 +81,18 @@ def _elements(whole: str, nodes: list[ast.AST]) -> Iterator[tuple[ast.expr, str,
         ):
             for one in node.targets[0].elts:
                 yield node.value, ast.unparse(one), inspect.Parameter.empty
+
+
+def _numbered(whole: str, nodes: list[ast.AST]) -> Iterator[tuple[ast.expr, str, Any]]:
+    """Of q = inputs[0] and k = inputs[1]: as many as are counted from 0, at least two."""
+    found = {}
+    for node in nodes:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript) and _is(node.value.value, whole):
+            (target, *more), number = node.targets, node.value.slice
+            if isinstance(target, ast.Name) and isinstance(number, ast.Constant) and not more:
+                found[number.value] = (node.value.value, target.id, inspect.Parameter.empty)
+    if len(found) > 1 and set(found) == set(range(len(found))):
+        yield from (found[number] for number in range(len(found)))
 
 
 def _gets(node: ast.expr, whole: str) -> bool:
