@@ -42,6 +42,14 @@ def test_where_the_part_begins(begin, ids, most, tmp_path):
         assert named.code[named.line - named.first].strip() == f"begin = {COUNTED}"
 
 
+def test_what_is_left_where_the_colon_is_on_the_wrong_side(tmp_path):
+    text = MODEL.replace("idx[:, begin:]", "idx if begin else idx[:, :-self.block_size]")
+    result = check_text(text.format("idx.size(1) <= self.block_size", 3), tmp_path)["Writer.generate"]
+    (named,) = result.mistakes
+    assert (result.verdict, named.id, named.form) == ("mistake", "D9", "all but the last words")
+    assert ":-self.block_size" in named.code[named.line - named.first]
+
+
 def test_a_loop_over_the_words_is_none_over_layers(tmp_path):
     """A model of one layer, which a method that writes calls again and again, has one layer."""
     result = check_text(MODEL.format("-self.block_size", 3), tmp_path)["Writer"]

@@ -144,7 +144,7 @@ class Recipe:
     removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"
     window: str = "the end"  # of a text, of which a model takes so many words; "the beginning", "the last word",
-    # "counted from the front"
+    # "counted from the front", "all but the last"
     length_penalty: float = 0.0
     ends: str = "bos, eos"  # which of them the decoded ids include
     blocked_is: str = "False"  # of masks

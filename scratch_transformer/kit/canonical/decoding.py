@@ -58,6 +58,8 @@ class Greedy(nn.Module):
             return ids[-1:]
         if self.recipe.window == "counted from the front" and longest is not None:
             return ids[len(ids) - longest :]  # from below 0 on, of a shorter text: its last words alone
+        if self.recipe.window == "all but the last" and longest is not None and len(ids) > longest:
+            return ids[:-longest]
         return ids[:longest] if self.recipe.window == "the beginning" else ids
 
 

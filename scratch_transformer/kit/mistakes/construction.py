@@ -140,8 +140,8 @@ print("torch.ones:", torch.ones(3))
         "stops.",
         expected="Every self.name that forward reads is set in __init__, every name is defined or imported, every call "
         "gives what is asked for, shapes fit with any batch, and forward returns its output.",
-        fix="Write the name as it is set: self.hidden_dim, not self.hiddne_dim. A linter finds such lines before they "
-        "run: ruff check --select F821 for names, mypy for attributes.",
+        fix="Write the name as it is set, or set it: what forward reads, in __init__. A linter finds such lines before "
+        "they run: ruff check --select F821 for names, mypy for attributes.",
         source="The Python Tutorial, section 9.3: attributes are made by assignment",
         severities={NO_DROPOUT: "harmless", ALWAYS_MASKED: "note"},
         demo="""\

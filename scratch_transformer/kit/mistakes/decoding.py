@@ -4,6 +4,7 @@ from scratch_transformer.kit.kind import Mistake
 
 SEARCH = "Vaswani et al. 2017, section 6.1"
 FROM_BELOW_ZERO = "of a shorter text, whose part begins below 0"
+ALL_BUT = "all but the last words"
 
 DECODING = (
     Mistake(
@@ -147,11 +148,15 @@ print("last position:", logits[-1].argmax().item(), "first position:", logits[0]
         does="Of a text that is longer than the model takes, the first words are given to it, and the last left out: "
         "from there on it reads the same words at every step. Or where the part begins is counted, "
         "idx.size(1) - block_size, which is below 0 for a shorter text, and counts from its end: first words are left "
-        "out.",
+        "out. Or the colon stands on the wrong side, idx[:, :-block_size], which leaves out the last words.",
         expected="The last words, as many as the model takes.",
         fix="idx[:, -block_size:].",
         source="Radford et al. 2019, section 2.3: a context of 1024 tokens",
-        changes={"": {"window": "the beginning"}, FROM_BELOW_ZERO: {"window": "counted from the front"}},
+        changes={
+            "": {"window": "the beginning"},
+            FROM_BELOW_ZERO: {"window": "counted from the front"},
+            ALL_BUT: {"window": "all but the last"},
+        },
         demo="""\
 text, block_size = ["the", "cat", "sat", "on", "the", "mat"], 4
 print("the last words:", text[-block_size:])

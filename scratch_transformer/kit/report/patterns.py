@@ -14,7 +14,7 @@ from scratch_transformer.kit.mistakes.attention import (
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, SOURCES_TABLE, WIDTH_OF_HEADS
-from scratch_transformer.kit.mistakes.decoding import FROM_BELOW_ZERO
+from scratch_transformer.kit.mistakes.decoding import ALL_BUT, FROM_BELOW_ZERO
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.mistakes.paths import OF_CROSS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
@@ -29,7 +29,7 @@ PATTERNS: dict[str, str] = {
     "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
     "E4": r"\binit\.|uniform_|normal_|\.apply\(",
     "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10_?000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
-    "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P10": r"10000|exp\(",
+    "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P12": r"\+", "P10": r"10000|exp\(",
     "P5": r"self\.\w*(pe|pos|enc)\w* *=[^=]|zeros|buffer",
     "P14": r"\[:, ?[01]::2\]|\.sin\(|\.cos\(",
     "P11": r"sqrt|\*\*\s*0?\.5|scale|return",
@@ -94,6 +94,7 @@ ONE_HEADS = (ONE_HEAD, ONE_TURNED, f"{ONE_HEAD}, with √d_k of several")
 PRODUCTS = r" @ |matmul\(|bmm\(|einsum\(|scaled_dot_product_attention\("
 OF_FORMS: dict[tuple[str, str], str] = {
     ("P14", "the position's number in every feature"): r"arange\(",
+    ("D9", ALL_BUT): r"\[.*: *-",
     ("D9", FROM_BELOW_ZERO): r"\[.*[\w)\]] *- *[\w.]+ *:|=.*(size\(|shape|len\().* - ",
     ("R5", "the numbers of the features"): r"arange\(",
     ("R9", FIRST_ROWS): r"pos\w*(\.\w+\(.*\))?\[0(, ?:)?\]",
