@@ -60,6 +60,8 @@ class Resolved(Candidate):
         self._layout: Layout = layout or {}
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
         self.post: Callable[[Tensor, Inputs], Tensor] = lambda output, inputs: output
+        self.returns_alone = False
+        """Whether it gives the code of the positions, and whoever calls it adds x."""
         self.output_index: int | None = None
         self.one_length = False
         """Whether it only works with sequences of its longest length."""

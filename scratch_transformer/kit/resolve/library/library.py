@@ -22,7 +22,7 @@ from scratch_transformer.kit.resolve.call import held, together
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
-from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library import alone, supplied
 from scratch_transformer.kit.resolve.library.known import read_by, read_by_class
 from scratch_transformer.kit.resolve.library.parts import Parts
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -201,12 +201,22 @@ class Library(Parts):
                     waiting.append(part)
         return found
 
+    def conventions(self, part: Any, kind: str) -> tuple[bool, ...]:
+        """Whether a part gives the positions alone, to be added by whoever calls it; both where that is not known."""
+        if kind != "PositionalEncoding":
+            return (False,)
+        known = self.resolved.get(part)
+        said = alone.returns_alone(part) if known is None or known.kind.name != kind else known.returns_alone
+        return (False, True) if said is None else (said,)
+
     @contextlib.contextmanager
-    def supplying(self, name: str, part: Any, kind: str, settings: Mapping[str, Any], pair: bool) -> Iterator[None]:
+    def supplying(
+        self, name: str, part: Any, kind: str, settings: Mapping[str, Any], pair: bool, is_alone: bool = False
+    ) -> Iterator[None]:
         """The reference in place of a part, wherever the learner's code names it."""
         modules = {getattr(thing, "__module__", "") for thing in self.guesses}
         namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
-        new = supplied.class_of(self.kinds[kind], settings, pair, part=part)
+        new = supplied.class_of(self.kinds[kind], settings, pair, part=part, alone=is_alone)
         self.supplied.append(name)
         before = dict(self.stand_ins)
         self.stand_ins[part] = new

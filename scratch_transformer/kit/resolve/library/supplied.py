@@ -43,6 +43,8 @@ class Supplied(nn.Module):
     """Whether what it stands in for does: a decoder's layer that takes none hides the future by itself."""
     stands_for: Any = None
     """The learner's class in whose place it is: what does not fit that one's forward stops here, too."""
+    alone = False
+    """Whether what it stands in for gives the code of the positions, to which whoever calls it adds x."""
 
     def __init__(self, kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> None:
         nn.Module.__init__(self)
@@ -56,7 +58,8 @@ class Supplied(nn.Module):
     def forward(self, *args: Any, **named: Any) -> Any:
         if said := misfit(self.stands_for, args, named):
             raise CalledOtherwise(said)
-        given = _inputs(self.__dict__["kind"], args, named)
+        given = _vectors_for(args, self.__dict__["settings"]) if self.alone else {}
+        given = given or _inputs(self.__dict__["kind"], args, named)
         if not self.takes_mask and "memory" in given and given["mask"] is None:
             given["mask"] = causal(given["x"].shape[1])
         if self.__dict__["hides_future"]:
@@ -65,6 +68,7 @@ class Supplied(nn.Module):
             if is_own:
                 given["mask"] = causal(length) if given["mask"] is None else causal(length) & given["mask"]
         output = self.__dict__["reference"](**given)
+        output = output - given["x"] if self.alone else output
         return (output, None) if self.__dict__["pair"] else output
 
     def __getattr__(self, name: str) -> Any:
@@ -127,11 +131,12 @@ def lent(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> nn.Modu
 
 
 def class_of(
-    kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why, part: Any = None
-) -> type[Supplied]:
+    kind: Kind, settings: Mapping[str, Any], pair: bool = False, why: str = Supplied.why, part: Any = None,
+    alone: bool = False,
+) -> type[Supplied]:  # fmt: skip
     """A class that makes the reference, whatever its constructor is given.
 
-    why: it is there, for a note. part: in whose place it is.
+    why: it is there, for a note. part: in whose place it is. alone: it gives the positions, and adds them to nothing.
     """
 
     def make(self: Supplied, *args: Any, **named: Any) -> None:
@@ -143,7 +148,7 @@ def class_of(
 
     takes_mask = part is None or fitness.takes_mask(part)
     own = {"__init__": make, "kind_name": kind.name, "why": why, "takes_mask": takes_mask, "stands_for": part}
-    return type(kind.name, (Supplied,), own)
+    return type(kind.name, (Supplied,), {**own, "alone": alone})
 
 
 def _is_told_to_hide(part: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
@@ -192,6 +197,12 @@ def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict
     given.sort(key=lambda mask: not _is_causal(mask, own.shape[1]))
     keeps = [_keep(mask, own.shape) for mask in given]
     return {**found, **{name: (keeps[i] if i < len(keeps) else None) for i, name in enumerate(masks)}}
+
+
+def _vectors_for(args: tuple[Any, ...], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Zeros, for the ids that what looks positions up is given; nothing where it is given vectors."""
+    ids = next((v for v in args if isinstance(v, Tensor) and v.dim() == 2 and not v.is_floating_point()), None)
+    return {} if ids is None else {"x": torch.zeros(1, ids.shape[1], settings["d_model"], dtype=torch.float64)}
 
 
 def _flows(value: Tensor, kind: Kind) -> bool:

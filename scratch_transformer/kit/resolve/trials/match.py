@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards, smoothing
 from scratch_transformer.kit.resolve.call.plan import SENTENCES, SHIFTED, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
+from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import decoders, methods, rotations, schedules, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
@@ -79,8 +81,9 @@ def _with_reference(
     if fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
         return best
     why = raised("it", best.error).removeprefix("it stops with ")
-    for pair in (False, True):  # of a batch of two, a tensor can be taken for two things, so both are tried
-        with library.supplying(*fault, {**kind.complete(settings or {})}, pair):
+    conventions = library.conventions(*fault[1:])
+    for is_alone, pair in itertools.product(conventions, (False, True)):  # two things, as a batch of two can be taken
+        with library.supplying(*fault, {**kind.complete(settings or {})}, pair, is_alone):
             again = resolve(thing, kind, library, settings)
         if again.candidate is None and isinstance(again.error, CalledOtherwise):
             return again  # with the part mended, it stops for this
@@ -90,9 +93,14 @@ def _with_reference(
         again.candidate.limits.append(note)
         again.candidate.replaced.append(fault[0])
         best = again
-        if best.score[0] < NOTHING:
+        if best.score[0] < NOTHING and (len(conventions) == 1 or not _adds_twice(again.candidate)):
             break
     return best
+
+
+def _adds_twice(candidate: Resolved) -> bool:
+    """Whether it adds to what is added already: with a part that is not known, that may be the stand-in's doing."""
+    return candidate.explained is not None and candidate.explained.adding == "twice"
 
 
 def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
@@ -139,11 +147,18 @@ def _without(
     parts: Mapping[type, str], best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None
 ) -> Outcome | None:  # fmt: skip
     """The same with the reference in place of these parts; None if that explains nothing, or is all there is."""
-    with ExitStack() as replaced:
-        for part, kind in parts.items():
-            own = {**best.kind.complete(settings or {})}
-            replaced.enter_context(library.supplying(part.__name__, part, kind, own, supplied.returns_two(part)))
-        again = _resolved(thing, best.kind, library, settings)
+    conventions = [library.conventions(part, kind) for part, kind in parts.items()]
+    doubtful = any(len(each) > 1 for each in conventions)
+    for choice in (0, -1) if doubtful else (0,):
+        with ExitStack() as replaced:
+            for (part, kind), alone in zip(parts.items(), conventions, strict=True):
+                own, pair = {**best.kind.complete(settings or {})}, supplied.returns_two(part)
+                replaced.enter_context(library.supplying(part.__name__, part, kind, own, pair, alone[choice]))
+            again = _resolved(thing, best.kind, library, settings)
+        if again.candidate is None or again.score[0] >= library.most_tiers:
+            continue
+        if not doubtful or not _adds_twice(again.candidate):
+            break
     if again.candidate is None or again.score[0] >= library.most_tiers:
         return None
     if any(_is_hollow(again.candidate.made, kind, best.kind) for kind in parts.values()):
