@@ -81,3 +81,43 @@ def test_what_cannot_be_given_its_masks_is_said_to_be_so(tmp_path):
     text = text.replace("x, x, x, mask)", "x, x, x, dec_mask_a)").replace("memory, memory_mask)", "memory, dec_mask_b)")
     layer = check_text(text.replace("if mask is not None:", "if True:"), tmp_path)["DecoderLayer"]
     assert layer.verdict == "crashed" and "missing 1 required positional argument" in layer.problem
+
+
+EMBEDDED = """
+class Embedding(nn.Module):
+    def __init__(self, vocab_size, embedding_s):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, embedding_s)
+
+    def forward(self, x):
+        return self.table(x)
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, embedding_s, n_heads):
+        super().__init__()
+        assert embedding_s % n_heads == 0, "heads must divide the width"
+        self.n_heads, self.width = n_heads, embedding_s // n_heads
+        self.q, self.k, self.v, self.out = (nn.Linear(embedding_s, embedding_s) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        split = lambda x: x.view(x.size(0), -1, self.n_heads, self.width).transpose(1, 2)
+        q, k, v = split(self.q(q)), split(self.k(k)), split(self.v(v))
+        scores = q @ k.transpose(-2, -1)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        scaled = scores / self.width**0.5
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+ONE_WIDE = "Its heads are one number wide, of which every root is 1: a wrong scale would not be seen."
+
+
+def test_a_size_is_none_of_the_embeddings_that_a_file_has(tmp_path):
+    found = check_text(EMBEDDED, tmp_path)["MultiHeadAttention"]
+    assert (found.ids, ONE_WIDE in found.limits) == (["A1"], False), found
+
+
+def test_of_heads_that_are_one_number_wide_it_is_said_that_no_scale_shows(tmp_path):
+    text = EMBEDDED.replace("embedding_s, n_heads):", "embedding_s=3, n_heads=3):\n        assert embedding_s == 3")
+    found = check_text(text, tmp_path)["MultiHeadAttention"]
+    assert (found.ids, ONE_WIDE in found.limits) == ([], True), found

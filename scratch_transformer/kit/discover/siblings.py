@@ -25,6 +25,8 @@ MOST_FILES, MOST_BYTES, MOST_LOADED = 40, 200_000, 8
 ALIKE = 0.9
 """How much a parameter's name is a class's, one letter aside."""
 LEAST_LETTERS = 6
+SIZE = re.compile(r"_(s|sz|size|dims?|d|n|len)$|^(n|num|d)_")
+"""How the name of a number begins or ends: embedding_s is none of Embedding's."""
 
 
 def given_to(module: types.ModuleType, source: Source, guard: Guard) -> Iterator[tuple[type, type]]:
@@ -51,7 +53,7 @@ def given_to(module: types.ModuleType, source: Source, guard: Guard) -> Iterator
 def _asked(cls: type) -> list[str]:
     """Names of required parameters, as those of classes are, of which the class's own file has none."""
     here = {_bare(name) for name in getattr(inspect.getmodule(cls), "__dict__", {})}
-    required = [p for p in parameters_of(cls) if p.default is p.empty]
+    required = [p for p in parameters_of(cls) if p.default is p.empty and not SIZE.search(p.name)]
     names = [_bare(p.name) for p in required if p.annotation not in (int, float, bool, str)]
     return [name for name in names if len(name) >= LEAST_LETTERS and name not in here]
 

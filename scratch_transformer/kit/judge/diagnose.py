@@ -409,7 +409,9 @@ def _has_besides(session: Session) -> Iterator[str]:
 
 def _limits(session: Session, findings: Sequence[Finding]) -> Iterator[str]:
     """What it was not called with, and where it stopped, as far as no mistake tells that."""
-    said = session.candidate.limits
+    said, settings = session.candidate.limits, session.settings
+    if settings.get("num_heads") == settings.get("d_model", 0) and "A1" in session.kind.mistakes:
+        yield "Its heads are one number wide, of which every root is 1: a wrong scale would not be seen."
     lengths = [shapes(result.probe) for result in session.ran] if ONE_LENGTH in said else []  # of others that is said
     left_out = [probe for probe in session.left_out if not lengths or shapes(probe) in lengths]
     if left_out and not any("no mask" in limit for limit in said):

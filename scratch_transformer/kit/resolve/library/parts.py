@@ -65,7 +65,7 @@ NO_PART = re.compile(
 """Names that speak of a part without asking for one: attention_dropout, embed_size, mlp_activation."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
            "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "idx", "index",
-           "id", "d", "seq"}  # fmt: skip
+           "id", "d", "seq", "s", "sz"}  # fmt: skip
 LAYER = ("MultiheadAttention", "FeedForward", "LayerNorm")
 LENT: dict[str, tuple[str, ...]] = {
     "Transformer": ("Encoder", "Decoder"),
