@@ -30,7 +30,7 @@ from scratch_transformer.kit.mistakes.construction import (
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
-from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, NO_EPS, OF_PLACES, OF_RMS
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, NO_EPS, OF_PLACES, OF_RMS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.paths import OF_LENT_LAYERS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
@@ -52,7 +52,7 @@ OF_OTHER_FORMS = {
     "B29": {WIDTH_OF_HEADS},
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},
-    "LN3": {LARGE_EPS, NO_EPS, OF_RMS},
+    "LN3": {LARGE_EPS, NO_EPS, OF_RMS, ZERO_BY_ZERO},
     "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
     "P13": {NO_POSITIONS},

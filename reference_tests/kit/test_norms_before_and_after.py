@@ -4,7 +4,7 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.mistakes.blocks import BEFORE_AND_AFTER
-from scratch_transformer.kit.mistakes.normalization import NO_EPS
+from scratch_transformer.kit.mistakes.normalization import NO_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.report.finding import FINE
 
 LAYER = """
@@ -63,3 +63,29 @@ def test_a_norm_is_not_to_divide_by_zero(divisor, verdict, severe, tmp_path):
     result = check_text(NORM.replace("DIVISOR", divisor), tmp_path)["LayerNorm"]
     assert result.verdict == verdict, result
     assert [(one.id, one.form) for one in result.mistakes if one.severity == "mistake"] == severe
+
+
+RMS_NORM = """
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-6):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        return self.gain * FORMULA
+"""
+
+
+@pytest.mark.parametrize(
+    "formula, severe",
+    [
+        ("x / x.square().mean(-1, keepdim=True).sqrt()", [("LN3", ZERO_BY_ZERO)]),
+        ("x / x.square().mean((1, 2), keepdim=True).sqrt()", [("LN3", ZERO_BY_ZERO), ("LN7", "")]),
+        ("F.normalize(x, dim=-1) * x.size(-1) ** 0.5", []),  # which divides by no less than 1e-12
+    ],
+)
+def test_an_rmsnorm_is_not_to_divide_by_zero(formula, severe, tmp_path):
+    result = check_text(RMS_NORM.replace("FORMULA", formula), tmp_path)["RMSNorm"]
+    named = [one for one in result.mistakes if one.severity == "mistake"]
+    assert [(one.id, one.form if one.id == "LN3" else "") for one in named] == severe, result
+    assert all("+ eps" in one.fix and "equal" not in one.form for one in named if one.id == "LN3")

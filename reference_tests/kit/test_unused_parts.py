@@ -154,6 +154,8 @@ def test_a_feed_forward_network_whose_output_is_thrown_away_is_named(tmp_path):
     assert wrong.verdict == "unknown mismatch", wrong
 
 
+PLAIN_LAYERS = LAYERS.replace("LayerNormalization(d_model), LayerNormalization(d_model)",
+                              "nn.LayerNorm(d_model), nn.LayerNorm(d_model)")  # fmt: skip
 POOLED = """
 class SentenceClassifier(nn.Module):
     def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, num_classes=4, max_len=50):
@@ -173,11 +175,37 @@ class SentenceClassifier(nn.Module):
 @pytest.mark.parametrize("used, ids", [("self.ln(x[:, 0])", []), ("x[:, 0]", ["B30"])])
 def test_a_norm_after_the_pooling_is_used_there(used, ids, tmp_path):
     """The layers are compared, and nothing of what comes after them: whether it runs tells."""
-    text = LAYERS.replace("self.ln1, self.ln2 = LayerNormalization(d_model), LayerNormalization(d_model)", (
-        "self.ln1, self.ln2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)")) + POOLED  # fmt: skip
-    result = check_text(text.replace("self.ln(x[:, 0])", used), tmp_path)["SentenceClassifier"]
+    result = check_text((PLAIN_LAYERS + POOLED).replace("self.ln(x[:, 0])", used), tmp_path)["SentenceClassifier"]
     assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids, result
     assert bool(ids) or not any("Nothing depends" in note for note in result.notes)
+
+
+PRETRAINED = """
+class Pretrained(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len=50):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList([EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)])
+        self.summary, self.follows = nn.LayerNorm(d_model), nn.Linear(d_model, 2)
+        self.to_words = nn.Linear(d_model, vocab_size)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        first = self.summary(x[:, 0])
+        return RETURNED
+"""
+SEVERAL = ("(self.to_words(x), self.follows(first))", "{'words': self.to_words(x), 'follows': self.follows(first)}",
+           "(self.to_words(x), first)")  # fmt: skip
+
+
+@pytest.mark.parametrize("returned, ids", [
+    *((several, []) for several in SEVERAL), ("(self.to_words(x), x)", ["B30"]), ("self.to_words(x)", ["B30"]),
+])  # fmt: skip
+def test_a_part_on_which_another_of_the_outputs_depends_is_used(returned, ids, tmp_path):
+    result = check_text(PLAIN_LAYERS + PRETRAINED.replace("RETURNED", returned), tmp_path)["Pretrained"]
+    assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids, result
 
 
 def test_a_sublayer_that_is_made_and_left_out_is_named_though_its_numbers_are_nobodys(tmp_path):

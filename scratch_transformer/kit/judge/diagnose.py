@@ -50,7 +50,7 @@ from scratch_transformer.kit.mistakes.attention import (
     WRITTEN_IN,
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MADE_FIRST, MIXED_NORMS, UNUSED_NORMS
-from scratch_transformer.kit.mistakes.normalization import NO_EPS
+from scratch_transformer.kit.mistakes.normalization import NO_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ORDER = list(MISTAKES)
@@ -270,7 +270,7 @@ def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
         return UNTOLD
     if change.id == "LN3":
         if _divides_by_zero(session, dict(change.entries)):
-            return NO_EPS
+            return ZERO_BY_ZERO if session.kind.name == "RMSNorm" else NO_EPS
         return form_of_eps(dict(change.entries).get("eps", 0.0), best.recipe.norm_kind if best else "norm", change.form)
     if (change.id, change.form) == ("A1", "not scaled") and T5.search(type(session.candidate.module).__name__):
         return AS_IN_T5

@@ -10,6 +10,8 @@ LARGE_EPS = "more than a hundredth"
 """A form of LN3 that ordinary tokens show."""
 NO_EPS = "none: a token whose features are all equal, as padding's zeros are, becomes NaN"
 """A form of LN3."""
+ZERO_BY_ZERO = "none: where all that it takes the mean of is 0, it divides 0 by 0, which is NaN"
+"""That of an RMSNorm, to which equal features are like others."""
 OF_RMS = "of an RMSNorm, which has that of its model"
 """A form of LN3 that is none: Llama has 1e-5, Qwen 1e-6."""
 
@@ -77,7 +79,8 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
         severity="harmless",
         does="Uses another ε than nn.LayerNorm's 0.00001, or another than the one it was given.",
         expected="ε = 0.00001 is nn.LayerNorm's default; nn.RMSNorm's is 1.2e-7, what float32 tells apart from 1. The "
-        "paper names none. It matters only for tokens whose features are almost equal.",
+        "paper names none. It matters only for tokens whose features are almost equal; to an RMSNorm, for those "
+        "that are almost 0.",
         fix="eps=1e-5, if the weights are to be exchanged with PyTorch's.",
         source=BA,
         mathematics="(x - μ) / √(σ² + ε): at σ = 0.001, ε = 1e-12 in place of 1e-5 gives 3.317 times as much; at σ = 1 "
@@ -90,8 +93,12 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
             MACHINE: {"eps": MACHINE_EPS},
             "0": {"eps": 0.0},
         },
-        severities={LARGE_EPS: "mistake", NO_EPS: "mistake", OF_RMS: "note"},
-        fixes={NO_EPS: "(x - mean) / torch.sqrt(var + eps), with eps=1e-5: nothing is divided by 0."},
+        severities={LARGE_EPS: "mistake", NO_EPS: "mistake", ZERO_BY_ZERO: "mistake", OF_RMS: "note"},
+        fixes={
+            NO_EPS: "(x - mean) / torch.sqrt(var + eps), with eps=1e-5: nothing is divided by 0.",
+            ZERO_BY_ZERO: "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps), with the eps of the model, as 1e-6: "
+            "nothing is divided by 0.",
+        },
         demo="""\
 import torch
 x = torch.tensor([[1.0, 2.0, 3.0, 6.0]])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
-from scratch_transformer.kit.mistakes.normalization import LARGE_EPS
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.report import handed, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
@@ -186,6 +186,8 @@ def place(
 
 def _of_its_kind(id: str, form: str, norm: str, file: str, line: int, put: list[str]) -> Place:
     """The same, but for the ε of an RMSNorm: PyTorch's default is no model's. norm: its name, or a line with it."""
+    if form == ZERO_BY_ZERO:  # another number would be as unheard
+        return Place(file, line, [])
     is_rms = id == "LN3" and form != LARGE_EPS and "rms" in norm.lower()
     return Place(file, line, [], OF_RMS) if is_rms else Place(file, line, put)
 

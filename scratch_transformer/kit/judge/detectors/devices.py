@@ -68,7 +68,7 @@ def _others(stopping: list[Left]) -> Iterator[Finding]:
     code = linecache.getline(first.file, first.line).strip()
     made = f"{first.name}, which no move of the module moves, is used" if first.name else "A tensor is made"
     more = f" So {'are' if others > 1 else 'is'} {others} more." if others else ""
-    form = "" if any(map(OF_DEVICES.search, texts)) else NOWHERE_ELSE
+    form = "" if any(OF_DEVICES.search(_without_unused(text)) for text in texts) else NOWHERE_ELSE
     if first.name:  # it is to be kept in another way, wherever it is used
         at, name = f", in {code}" if code else "", first.name.rpartition(".")[2]
         fix = f"self.register_buffer({name!r}, {name}, persistent=False): a buffer moves with the module."
@@ -76,6 +76,16 @@ def _others(stopping: list[Left]) -> Iterator[Finding]:
     else:
         at = f" {STOPS_AT}{code}" if code else ""
         yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more}{at}", form, fix=_told_where(first))
+
+
+def _without_unused(text: str) -> str:
+    """Without what says nothing of a device: device=None, and dictionaries that are made and not read."""
+    return TOLD_NONE.sub("", TOGETHER.sub(lambda one: one[0] if _is_read(one[1], text) else "", text))
+
+
+def _is_read(name: str, text: str) -> bool:
+    """Whether a name that dictionaries are given stands anywhere else."""
+    return re.search(rf"\b{name}\b(?!\s*=\s*\{{)", text) is not None
 
 
 SIZES = re.compile(r"(?i)len|size|num|max|dim|count|steps|offset|start|^[nt]$|^seq_?l")
@@ -103,6 +113,10 @@ def _is_stored(node: ast.AST, name: str) -> bool:
 
 
 OF_DEVICES = re.compile(r"\bcuda\b|device(?!_type)|\bmps\b|lightning|accelerat")
+TOLD_NONE = re.compile(r"\bdevice\s*(:[^=,()]*)?=\s*None\b")
+"""A parameter, or an argument, that says nothing of where."""
+TOGETHER = re.compile(r"\b(\w+)\s*=\s*\{[^{}]*\}")
+"""What is handed on together: kwargs = {"device": device, "dtype": dtype}."""
 DEFAULT_DEVICE = re.compile(r"set_default_device|set_default_tensor_type|with torch\.device\(")
 """What makes all tensors elsewhere, unless they are told otherwise."""
 

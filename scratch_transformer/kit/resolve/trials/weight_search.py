@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import Probe
-from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.weights import align
 from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, prepare, walk
@@ -64,7 +64,7 @@ def _without_idle(
         candidate.parameters, candidate.layout, candidate.missing = before
         candidate.explained, candidate.shown = None, {}
         return NOTHING, float("inf")
-    unused = _unused(candidate, probes[0], idle)
+    unused = _unused(candidate, before[0], probes[0], idle)
     paths = dict.fromkeys(re.sub(r"\.\d+(?=\.|$)", "", path) for path in unused)  # the same of every layer
     if paths:
         candidate.notes.append(f"Nothing depends on its {' and '.join(paths)}.")
@@ -87,15 +87,41 @@ def _leaves_out_the_first(parameters: Parameters, idle: Mapping[str, list[str]])
     return any(is_unused[0] and not all(is_unused) for is_unused in ([*layers.values()] for layers in lists.values()))
 
 
-def _unused(candidate: Resolved, probe: Probe, idle: Iterable[str]) -> list[str]:
-    """Of parts on which what is compared does not depend, those on which nothing does: of a model whose layers are
-    compared, what runs after them may do its work there.
+def _unused(candidate: Resolved, parameters: Parameters, probe: Probe, idle: Mapping[str, list[str]]) -> list[str]:
+    """Of parts on which what is compared does not depend, those on which nothing does.
+
+    Other things that are returned beside it may: the pooled sentence, and what is told from that. Of a model whose
+    layers are compared, what runs after them may do its work there.
     """
-    if not candidate.ends_within or candidate.module is None:
-        return [*idle]
-    runs = running(candidate.module, lambda: _output(candidate, probe))
-    parts = dict(candidate.module.named_modules())
-    return [path for path in idle if path in parts and parts[path] not in runs]
+    parts = dict(candidate.module.named_modules()) if candidate.module is not None else {}
+    if candidate.ends_within:
+        runs = running(candidate.module, lambda: _output(candidate, probe))
+        return [path for path in idle if path in parts and parts[path] not in runs]
+    expected = _returned(candidate, probe)
+    unused = []
+    for path, names in idle.items():
+        with parameters.changed(names):
+            others = _returned(candidate, probe) if len(expected) > 1 else []
+        if all(map(torch.equal, expected, others)):
+            unused.append(path)
+    return unused
+
+
+def _returned(candidate: Resolved, probe: Probe) -> list[Tensor]:
+    """Every tensor that a call returns."""
+    found, function = list[Tensor](), candidate.function
+
+    def noted(*args: Any, **options: Any) -> Any:
+        output = function(*args, **options)
+        found.extend(tensor.double().nan_to_num() for tensor in tensors(output))
+        return output
+
+    candidate.function = noted
+    try:
+        _output(candidate, probe)
+    finally:
+        candidate.function = function
+    return found
 
 
 def _idle(candidate: Resolved, probe: Probe) -> dict[str, list[str]]:
