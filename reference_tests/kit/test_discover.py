@@ -355,3 +355,5 @@ class FeedForward(nn.Module):
 def test_pip_knows_some_modules_by_another_name():
     assert how_to_install("sklearn.metrics") == "pip install scikit-learn"
     assert how_to_install("einops") == "pip install einops"
+    assert how_to_install("tensorboardX") == "pip install tensorboardX"
+    assert "a file of your own" in how_to_install("addAndNorm")

@@ -22,12 +22,15 @@ OWN = re.compile(
     r"|decoder|embedding|position|norm|loss|optimizer|mask|beam|inference|preprocess|preprocessing)s?(\d+|_\w+)?"
 )
 """What learners call files of their own. There are packages of such names, by strangers."""
+OF_TWO_CASES = re.compile(r"\w*[a-z][A-Z]\w*")
+PUBLISHED = {"tensorboardX", "MeCab", "SimpleITK", "OpenSSL", "PyPDF2", "PyQt5", "PyQt6", "pyLDAvis"}
+"""Names that hardly any package has, addNorm and encoderLayer, and packages that do."""
 
 
 def how_to_install(module: str) -> str:
     """The command that brings a module, sklearn.metrics too; of what is called like a learner's own file, none."""
     package = module.partition(".")[0]
-    if OWN.fullmatch(package):
+    if OWN.fullmatch(package) or (OF_TWO_CASES.fullmatch(package) and package not in PUBLISHED):
         return "perhaps a file of your own, which is neither beside this one nor in a folder above"
     return f"pip install {PACKAGES.get(package, package)}"
 
