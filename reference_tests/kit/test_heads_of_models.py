@@ -16,7 +16,7 @@ class LMHead(nn.Module):
 """
 
 
-@pytest.mark.parametrize("name", ["n_output", "n_out", "output_dim", "num_outputs", "out_features", "dim_out"])
+@pytest.mark.parametrize("name", ["n_output", "n_out", "output_dim", "num_outputs", "dim_out"])
 def test_outputs_are_the_words(name, tmp_path):
     result = check_text(HEAD.format(name, name), tmp_path)["LMHead"]
     assert (result.verdict, result.error) == ("matches the builtin", 0)

@@ -67,7 +67,7 @@ SETTINGS: dict[str, str] = {
         size vocabsize vocab nvocab ntoken ntokens numembeddings vocabularysize vsize nvocabulary numtokens v
         numclasses nclasses nvocabs vocablen lenvocab vocabdim sizevocab padvocabsize inputvocabsize dictsize
         nwords tokens voc vocsize vocabulary inputdim outputdim inputsize outputsize numvocab nsymbols outputsizevocab
-        noutput noutputs numoutput numoutputs nout outdim outfeatures outputfeatures dout dimout outputdimension
+        noutput noutputs numoutput numoutputs nout outdim outputfeatures dout dimout outputdimension
     """,
     "src_vocab_size": """
         srcvocabsize srcvocab nsrcvocab sourcevocabsize encvocabsize srcvocablen inputvocab nsrcvocabulary
