@@ -152,8 +152,21 @@ class BERT(nn.Module):
 """
 
 
-def test_segments_beside_the_ids_are_no_second_sequence_and_no_stack_of_layers_is_one(tmp_path):
-    results = check_text(BERT, tmp_path)
+TABLE = """
+class Table(nn.Module):
+    def __init__(self, rows, width):
+        super().__init__()
+        self.vectors = nn.Parameter(torch.randn(rows, width))
+
+    def forward(self, ids):
+        return self.vectors[ids]
+"""
+
+
+@pytest.mark.parametrize("text", [BERT, TABLE + BERT.replace("nn.Embedding(", "Table(")], ids=["torch's", "its own"])
+def test_segments_beside_the_ids_are_no_second_sequence_and_no_stack_of_layers_is_one(text, tmp_path):
+    results = check_text(text, tmp_path)
+    results.pop("Table", None)
     assert {name: result.kind for name, result in results.items()} == dict.fromkeys(results, "TokenEncoder")
     assert [results[name].verdict in FINE for name in ("StackedEncoderLayer", "BERT")] == [True, True]
 

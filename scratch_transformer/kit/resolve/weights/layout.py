@@ -222,6 +222,15 @@ def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 PLAIN = frozenset((str, int, bool, float, type(None), Tensor, nn.Parameter))
 """Types of what holds no modules: most attributes."""
+
+
+def _looked_up(part: nn.Module) -> Tensor | None:
+    """The table of an nn.Embedding, or of a class like it, which has a matrix and nothing else."""
+    own = [] if isinstance(part, nn.Linear) else [*part.parameters()]
+    is_table = isinstance(part, nn.Embedding) or (len(own) == 1 and own[0].dim() == 2 and not [*part.children()])
+    return own[0] if is_table else None
+
+
 SEGMENTS = re.compile(r"segment|token_?type|(^|[._])segs?(_?emb|\.|$)")
 
 
@@ -234,8 +243,8 @@ def prepare(module: nn.Module) -> None:
     project_once(module)
     seen_by_torch: set[nn.Module] = set()
     for path, part in walk(module):
-        if isinstance(part, nn.Embedding) and SEGMENTS.search(path.lower()):
-            part.weight.data.zero_()
+        if SEGMENTS.search(path.lower()) and (table := _looked_up(part)) is not None:
+            table.data.zero_()
         if part not in seen_by_torch:
             part.eval()
             part.double()
