@@ -199,7 +199,8 @@ def limits(left_out=(), crashes=(), said=(), findings=()):
     candidate = SimpleNamespace(limits=said)
     return list(
         judged._limits(
-            SimpleNamespace(left_out=[probe(s) for s in left_out], crashes=results, candidate=candidate), findings
+            SimpleNamespace(left_out=[probe(s) for s in left_out], crashes=results, candidate=candidate, settings={}),
+            findings,
         )
     )
 
