@@ -65,7 +65,9 @@ NO_PART = re.compile(
 """Names that speak of a part without asking for one: attention_dropout, embed_size, mlp_activation."""
 NUMBERS = {"rate", "dim", "dims", "size", "num", "number", "n", "mult", "multiple", "multiplier", "ratio", "factor",
            "dropout", "drop", "prob", "len", "length", "max", "mode", "bias", "eps", "theta", "scale", "idx", "index",
-           "id", "d", "seq", "s", "sz"}  # fmt: skip
+           "id", "d", "seq"}  # fmt: skip
+SIZE = re.compile(r"\w{3,}_sz?$")
+"""How the name of a number ends: embedding_s is none of the embeddings."""
 LAYER = ("MultiheadAttention", "FeedForward", "LayerNorm")
 LENT: dict[str, tuple[str, ...]] = {
     "Transformer": ("Encoder", "Decoder"),
@@ -159,7 +161,8 @@ class Parts(Known):
             if linear := _linear(kind, name, parameters):
                 return linear
             is_said = name in said and said[name] is not thing
-            if (NO_PART.search(word) or set(words(name)) & NUMBERS) and word not in OUTPUTS and not is_said:
+            is_number = NO_PART.search(word) or SIZE.match(name) or set(words(name)) & NUMBERS
+            if is_number and word not in OUTPUTS and not is_said:
                 return []
             if name in second and any(other in word for other in PARTS[0][0]):
                 return []  # a layer that can be one of the decoder's too, if it is given this
