@@ -291,7 +291,6 @@ RIGHT = [
     pytest.param(ATTENTION + LISTS, "Encoder", "Encoder", id="lists of parts"),
     pytest.param(OF_LAYERS, "Encoder", "Encoder", id="layers of which nobody has any, asked for their size"),
     pytest.param(FLAGGED, "attention", "ScaledDotProductAttention", id="a mask that is a flag"),
-    pytest.param(NEEDS_ITS_MASK, "MultiHeadAttention", "MultiheadAttention", id="None == 0 is no tensor"),
     pytest.param(HEADS_AFTER_THE_LENGTH, "ScaledDotProductAttention", "ScaledDotProductAttention", id="(B, T, h, d)"),
     pytest.param(OF_A_LENGTH, "PositionalEncoding", "PositionalEncoding", id="a number of positions"),
     pytest.param(
@@ -323,6 +322,10 @@ WRONG = [
     pytest.param(SHARED, "TranslationModel", "future, None", "None, None"),
     pytest.param(BY_ANNOTATIONS, "GPT", ".triu(1)", ".triu(2)"),
 ]
+
+
+def test_none_is_no_tensor_and_it_stops_with_that(tmp_path):
+    assert result_of(NEEDS_ITS_MASK, "MultiHeadAttention", tmp_path).ids[:1] == ["B26"]
 
 
 @pytest.mark.parametrize(("text", "name", "kind"), RIGHT)

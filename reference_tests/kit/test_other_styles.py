@@ -323,7 +323,7 @@ class Encoder(nn.Module):
 
 def test_what_stops_without_a_mask_is_given_one(tmp_path):
     result = check_text(MASK_NEEDED, tmp_path)["Encoder"]
-    assert result.verdict in RIGHT
+    assert result.ids == ["B26"]  # mask=None, with which it stops
     assert "It stops without a mask, so it was given one that hides nothing." in result.notes
 
 
@@ -414,7 +414,6 @@ def test_source_and_target_of_one_length_the_source_first(tmp_path):
     results = check_text(OF_ONE_LENGTH, tmp_path)
     assert alarms({name: result for name, result in results.items() if name != "Layers"}) == {}
     assert [results[name].kind for name in ("DecoderLayer", "Decoder")] == ["DecoderLayer", "Decoder"]
-    assert any("it stops with RuntimeError" in limit for limit in results["Decoder"].limits)
 
 
 LOSSES = f"""
