@@ -111,6 +111,15 @@ def assignments(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]
             yield from zip(targets, values if len(values) == len(targets) else [value] * len(targets), strict=True)
 
 
+def sums_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Both terms of all sums: of a + b, and of a += b."""
+    for node in nodes:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            yield node.left, node.right
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            yield node.target, node.value
+
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SCOPES = (*FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """What has names of its own."""

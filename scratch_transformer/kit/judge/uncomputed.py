@@ -77,18 +77,13 @@ def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
 
 def moved_at_once(module: nn.Module) -> Iterator[Finding]:
     """B10: self.weight = nn.Parameter(…).to(device), which is a plain tensor where it is moved at all."""
-    classes: list[Any] = [*dict.fromkeys(type(part) for part in module.modules())]
-    for cls in filter(is_own, classes):
-        for target, value in assignments(nodes_of(cls)):
-            name, made = ast.unparse(target), MOVES_IT.fullmatch(ast.unparse(value))
-            if name.startswith("self.") and made and not NOT_MOVED.match(made[1]):
-                line = source_of(cls).splitlines()[value.lineno - 1].strip()
-                said = (
-                    f"{name} is a parameter on the CPU alone: moved to a GPU, it is a tensor that is made of one, and "
-                )
-                said += f"not among model.parameters(). {DONE_AT}{line}"
-                yield Finding(MISTAKES["B10"], said, MOVED, does=DOES_MOVE, fix=MOVES)
-                return
+    for name, value, text in _assigned(module):
+        made = MOVES_IT.fullmatch(ast.unparse(value))
+        if name.startswith("self.") and made and not NOT_MOVED.match(made[1]):
+            said = f"{name} is a parameter on the CPU alone: moved to a GPU, it is a tensor that is made of one"
+            said = f"{said}, and not among model.parameters(). {DONE_AT}{_line(value, text)}"
+            yield Finding(MISTAKES["B10"], said, MOVED, does=DOES_MOVE, fix=MOVES)
+            return
 
 
 MOVES_IT = re.compile(r"(?:\w+\.)*Parameter\(.*\)\.(?:to|cuda)\(([^()]*(?:\([^()]*\))?)\)")
@@ -103,18 +98,25 @@ MATRIX = re.compile(r"(?i)^self\.(w\w?|w_\w+|w(q|k|v|o)\w*|\w*weights?\w*|\w*(qu
 
 def drawn_in_vain(module: nn.Module) -> Iterator[Finding]:
     """B10: self.w_query = torch.rand(d_model, d_model), which forward multiplies with, and no nn.Parameter."""
+    for name, value, text in _assigned(module):
+        if not MATRIX.match(name) or not DRAWN.match(ast.unparse(value)):
+            continue
+        if re.search(rf"(matmul|bmm|mm|linear|einsum)\([^\n]*{name}\b|@ *{name}\b", text):
+            said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
+            yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{_line(value, text)}")
+            return
+
+
+def _assigned(module: nn.Module) -> Iterator[tuple[str, ast.expr, str]]:
+    """What the learner's classes in a module set, to what, and the text of the class."""
     classes: list[Any] = [*dict.fromkeys(type(part) for part in module.modules())]
     for cls in filter(is_own, classes):
-        text = source_of(cls)
         for target, value in assignments(nodes_of(cls)):
-            name = ast.unparse(target)
-            if not MATRIX.match(name) or not DRAWN.match(ast.unparse(value)):
-                continue
-            if re.search(rf"(matmul|bmm|mm|linear|einsum)\([^\n]*{name}\b|@ *{name}\b", text):
-                line = text.splitlines()[value.lineno - 1].strip()
-                said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
-                yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{line}")
-                return
+            yield ast.unparse(target), value, source_of(cls)
+
+
+def _line(node: ast.expr, text: str) -> str:
+    return text.splitlines()[node.lineno - 1].strip()
 
 
 def _is_to_be_trained(made: ast.Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from scratch_transformer.kit.definitions import assignments, nodes_of, parameters_of
+from scratch_transformer.kit.definitions import assignments, nodes_of, parameters_of, sums_in
 
 OF_SHAPE = {"shape", "size", "device", "dtype", "dim", "ndim", "is_cuda"}
 LIKE = {"len", "zeros_like", "ones_like", "empty_like"}
@@ -22,9 +22,7 @@ def returns_alone(part: Any) -> bool | None:
     for target, value in assignments(nodes):
         if isinstance(target, ast.Name):
             given = given | {target.id} if _has_values(value, given) else given - {target.id}
-    sums = [node for node in nodes if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Add)]
-    terms = [(n.left, n.right) if isinstance(n, ast.BinOp) else (n.target, n.value) for n in sums]
-    if any(_has_values(one, given) for pair in terms for one in pair):
+    if any(_has_values(one, given) for pair in sums_in(nodes) for one in pair):
         return False
     returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
     return True if returned and not any(_has_values(one, given) for one in returned) else None

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in, nodes_of
+from scratch_transformer.kit.definitions import names_in, nodes_of, sums_in
 from scratch_transformer.kit.judge.frames import CalledOtherwise
 from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.kinds.inputs import causal
@@ -263,9 +263,7 @@ def is_whole_sublayer(part: Any, kind: str) -> bool:
             value = value.func.value
         if isinstance(value, ast.Name) and value.id in given:
             given |= {one.id for one in node.targets if isinstance(one, ast.Name)}
-    sums = [node for node in nodes if isinstance(node, (ast.BinOp, ast.AugAssign)) and isinstance(node.op, ast.Add)]
-    terms = [(n.left, n.right) if isinstance(n, ast.BinOp) else (n.target, n.value) for n in sums]
-    adds = any(isinstance(one, ast.Name) and one.id in given for pair in terms for one in pair)
+    adds = any(isinstance(one, ast.Name) and one.id in given for pair in sums_in(nodes) for one in pair)
     return adds and any(NORMALIZES.search(name) for name in names_in(part))
 
 
