@@ -4,6 +4,7 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.checking import Checking
+from scratch_transformer.kit.kind import ONE_LENGTH
 from scratch_transformer.kit.report.finding import FINE
 
 ATTENTION = """
@@ -51,3 +52,60 @@ def test_what_takes_too_long_as_it_is_large_is_said_to_be_large():
     assert "endless" in checking._why_long()
     checking.library.most_weights = 17_000_000
     assert "17 million weights" in checking._why_long()
+
+
+OF_TORCH = """
+EMBEDDING_DIM = 128
+
+class EncoderBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.num_heads = 8
+        self.attention = nn.MultiheadAttention(EMBEDDING_DIM, self.num_heads, batch_first=True)
+        self.norm1, self.norm2 = nn.LayerNorm(EMBEDDING_DIM), nn.LayerNorm(EMBEDDING_DIM)
+        self.feed_forward = nn.Sequential(nn.Linear(EMBEDDING_DIM, 512), nn.ReLU(), nn.Linear(512, EMBEDDING_DIM))
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x)[0])
+        return self.norm2(x + self.feed_forward(x))
+"""
+
+
+@pytest.mark.parametrize("norm, ids", [("self.norm2(x +", []), ("(x +", ["B14"])])
+def test_heads_that_are_written_in_get_a_width_that_they_divide(norm, ids, tmp_path):
+    result = check_text(OF_TORCH.replace("self.norm2(x +", norm), tmp_path)["EncoderBlock"]
+    found = [one.id for one in result.mistakes if one.severity == "mistake"]
+    assert (result.verdict in FINE, found) == (not ids, ids), result
+
+
+OF_ONE_BATCH = """
+BATCH_SIZE, SEQ_LEN, EMBEDDING_DIM = 64, 16, 128
+
+class SelfAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.num_heads = 8
+        self.head_dim = EMBEDDING_DIM // self.num_heads
+        self.wq, self.wk = nn.Linear(EMBEDDING_DIM, EMBEDDING_DIM), nn.Linear(EMBEDDING_DIM, EMBEDDING_DIM)
+        self.wv, self.wo = nn.Linear(EMBEDDING_DIM, EMBEDDING_DIM), nn.Linear(EMBEDDING_DIM, EMBEDDING_DIM)
+
+    def split(self, x):
+        return x.view(BATCH, LENGTH, self.num_heads, self.head_dim).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = self.split(self.wq(x)), self.split(self.wk(x)), self.split(self.wv(x))
+        weights = (q @ k.transpose(-2, -1) / math.sqrt(SCALE)).softmax(-1)
+        return self.wo((weights @ v).transpose(1, 2).reshape(BATCH, LENGTH, EMBEDDING_DIM))
+"""
+
+
+@pytest.mark.parametrize("batch, length, said", [
+    ("64", "x.size(1)", "size 64 is written in; it was checked with 2"), ("BATCH_SIZE", "SEQ_LEN", ONE_LENGTH),
+])  # fmt: skip
+@pytest.mark.parametrize("scale, ids", [("self.head_dim", []), ("EMBEDDING_DIM", ["A1"])])
+def test_sizes_of_a_batch_that_are_written_in_are_given(batch, length, said, scale, ids, tmp_path):
+    text = OF_ONE_BATCH.replace("BATCH,", f"{batch},").replace("LENGTH", length).replace("SCALE", scale)
+    result = check_text(text, tmp_path)["SelfAttention"]
+    found = [one.id for one in result.mistakes if one.severity == "mistake"]
+    assert (result.verdict in FINE, found) == (not ids, ids), result
+    assert any(said in limit for limit in result.limits)

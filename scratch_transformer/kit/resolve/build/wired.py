@@ -22,7 +22,8 @@ from scratch_transformer.kit.resolve.names.settings import settings_of
 LEAST, MOST, WIDEST, WIDEST_OF_HEADS = 8, 4096, 256, 1024
 """Of numbers that are sizes; of widths that are quick to compute with, or at least can be, where nothing else fits."""
 MOST_SIZES = 3
-OF_REFERENCE = re.compile(r"d_model=(\d+) and num_heads=(\d+)")
+OF_REFERENCE = re.compile(r"(?:d_model|embed_dim)=(?P<width>\d+) and num_heads=(?P<heads>\d+)")
+OF_TORCH = "embed_dim must be divisible by num_heads"
 MULTIPLE = re.compile(r"(?:%|//|multiple of|divisible by|head_?(?:dim|size) (?:of|to be)) ?(\d+)")
 UNGROUPED = "It works with as many heads of keys and values as of queries alone: only such were checked."
 MISMATCH = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
@@ -31,9 +32,16 @@ CUT = re.compile(r"shape '\[([-\d, ]+)\]' is invalid for input of size")
 SHAPES = re.compile(r"normalized_shape=\[(\d+)\]|cannot be multiplied \(\d+x\d+ and (\d+)x(\d+)\)|\((\d+)\)|\b(\d+)\b")
 
 
-def is_refused(error: BaseException | None) -> bool:
-    """Whether the reference refuses the sizes, of which some are written in."""
-    return OF_REFERENCE.search(str(error)) is not None
+def refused_heads(error: BaseException | None) -> int:
+    """As many heads as the reference, or torch's attention, refuses to divide a width by: one of both is written in.
+
+    0 where an error says something else.
+    """
+    if found := OF_REFERENCE.search(str(error)):
+        return int(found["heads"])
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+    heads = frames[-1].f_locals.get("num_heads") if frames and str(error).startswith(OF_TORCH) else None
+    return heads if isinstance(heads, int) else 0
 
 
 def otherwise(
@@ -46,11 +54,10 @@ def otherwise(
     if error is None or "d_model" not in settings:
         return
     heads = int(settings.get("num_heads", 1))
-    refused = OF_REFERENCE.search(str(error))
+    written = refused_heads(error)
     functions = list(_functions(thing))
     yield from ((wanted, "") for wanted in demands.met(error, settings))
-    if refused:
-        written = int(refused[2])
+    if written:
         wider = {**settings, "d_model": 6 * written, "num_heads": written}
         yield wider, ""
         yield from _in_place_of(_widths(functions), functions, wider)
@@ -70,7 +77,12 @@ def otherwise(
         written = next((size for size in cut[1:-1] if size in sizes), heads)
         if written * cut[-1] <= WIDEST_OF_HEADS:
             yield {**settings, "num_heads": written, "d_model": written * cut[-1]}, ""
-    of_cut = {**dict.fromkeys(cut[1:-1], heads), **dict.fromkeys(cut[-1:], int(settings["d_model"]) // heads)}
+    width = int(settings["d_model"]) // heads
+    of_cut = {
+        **dict.fromkeys(cut[:1], GENERAL["batch"]),
+        **dict.fromkeys(cut[1:-1], heads),
+        **dict.fromkeys(cut[-1:], width),
+    }
     yield from _in_place_of(sizes, functions, settings, of_cut)
 
 

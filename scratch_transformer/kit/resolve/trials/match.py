@@ -192,21 +192,24 @@ def _of_its_size(
     base, known: where another size was replaced already, the settings and the note on that.
     """
     asked_for = base or next(iter(asked.settings(thing, best.kind, None)))
-    refused = wired.is_refused(best.error)  # our sizes were: with others it shows what it stops with itself
+    refused = wired.refused_heads(best.error)  # our sizes were: with others it shows what it stops with itself
     for wanted, said in wired.otherwise(best.error, thing, asked_for):
         note, last = f"{known} {said}".strip(), best
         for outcome in _attempts(thing, best.kind, library, wanted):
+            lengths = wired.lengths(outcome.error, wanted) if outcome.candidate is None else ()
+            again = _of_one_length(lengths, thing, best.kind, library, wanted) if lengths else None
+            outcome = again if again is not None and again.candidate is not None else outcome
             if outcome.candidate is not None:
                 library.rewritten |= {thing: note} if note else {}
                 return outcome  # the code stays as it is now: it is called again
             last = outcome
             if library.is_late:
                 break
-        if said and base is None and not library.is_late:
+        if base is None and not library.is_late:
             again = _of_its_size(last, thing, library, wanted, note)
             if again.candidate is not None:
                 return again
-        if refused and last.error is not None and not wired.is_refused(last.error):
+        if refused and last.error is not None and not wired.refused_heads(last.error):
             best, refused = last, False
     return best
 
