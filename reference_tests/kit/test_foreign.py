@@ -375,7 +375,7 @@ def test_what_computes_with_tensors_of_its_own_is_not_judged(tmp_path):
     path.write_text(OWN_TENSORS, encoding="utf-8")
     report = process.check(find(str(path)), "own_tensors.py")
     said = "of a tensor class of its own, in place of PyTorch's tensors or NumPy's arrays"
-    assert report.ignored == ["Value", f"Linear ({said})"]
+    assert report.ignored == ["Value (a tensor class of its own)", f"Linear ({said})"]
     assert report.results == []
 
 

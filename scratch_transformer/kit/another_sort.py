@@ -20,6 +20,7 @@ from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.roles import role_of
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.weights.layout import walk
 
@@ -39,6 +40,8 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in NETWORKS and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS
+    if is_half(value, module or outcome.made):
+        return foreign.HALF
     why = _of_its_calls(value, outcome.kind) or _of_lists(outcome)
     if verdict == "unknown mismatch":
         why = why or _of_its_parts(value, outcome, module, library)
@@ -47,6 +50,16 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     if not why and outcome.kind.name.endswith("Attention") and scores_by_a_network(value):
         return SAID.format("additive attention")
     return why or other_designs.design_of(value)
+
+
+def is_half(value: Any, made: Any) -> bool:
+    """Whether a class has one linear layer, and is told both widths of a feed-forward network: Up(d_model, d_ff)."""
+    told = {setting for p in parameters_of(value) for setting in settings_of(p.name)[:1]}
+    return (
+        {"d_model", "d_ff"} <= told
+        and isinstance(made, nn.Module)
+        and _linears(made) == 1 == len([*made.modules()]) - 1
+    )
 
 
 def scores_by_a_network(value: Any) -> bool:
@@ -138,7 +151,7 @@ def _of_its_norms(kind: str, outcome: Outcome, library: Library) -> str:
         ran = running(candidate.module, lambda: candidate(**inputs)) - within
         named = {part for part in ran if "norm" in type(part).__name__.lower()}
         norms, sublayers = sum(len(named & {*part.modules()}) == 1 for part in named), len(attends) + 1
-        if norms == 2 * sublayers:
+        if attends and norms == 2 * sublayers:
             return SAID.format(other_designs.BEFORE_AND_AFTER)
         if attends and norms > sublayers:
             return SAID.format(f"a layer of {norms} norms, for {sublayers} sublayers")

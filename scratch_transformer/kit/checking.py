@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit import another_sort, clock, undefinable
+from scratch_transformer.kit import another_sort, clock, no_modules, undefinable
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.definitions import named_in
 from scratch_transformer.kit.discover import load, packages, siblings, survey
@@ -26,7 +26,7 @@ from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report.finding import FAILED, Result
-from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs
+from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training
 from scratch_transformer.kit.resolve.library.library import Library
@@ -84,17 +84,21 @@ class Checking:
         definitions = {d.name: d for d in survey.survey(source).definitions}
         if loaded.problem:
             self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)
-        ignored = self._undefined(loaded)
+        ignored, unknown = self._undefined(loaded), dict[str, Any]()
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
             value = as_module(value)
             is_other = inspect.isclass(value) and value.__module__ != loaded.module.__name__
+            if not is_other and (plain := no_modules.result(name, value, source)) is not None:
+                self.results.broken[value] = plain.ids[0]
+                self._tell_at_once(f"{source.path}:{name}", plain)
+                continue
             why = foreign.TAKEN if is_other else self._why_not(name, value)
             is_told = (source.path, name) in self.read
             if (why or not self.add(name, value, source, definitions[name].line)) and not is_told:
                 why = why or foreign.of_own_tensors(value) or other_designs.of_experts(value)
-                ignored.append(f"{name} ({why})" if why else name)
+                unknown[name] = value, why
         for name, value in packages.beside(loaded.module, source):
             value = as_module(value)
             kinds = () if self._why_not(name, value) else guess.kinds_of(name, value, KINDS)
@@ -104,7 +108,14 @@ class Checking:
             self.library.given_parts.setdefault(cls, []).append(part)
             if part not in self.library.guesses:
                 self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
+        own = self._of(source)
+        said = {name: why or sorts.sort_of(name, value, own) for name, (value, why) in unknown.items()}
+        ignored += [f"{name} ({why})" for name, why in said.items()]
         self.emit("found", ignored=ignored, missing=loaded.missing)
+
+    def _of(self, source: Source) -> list[Any]:
+        """The components of one source."""
+        return [value for _, _, value, _, other, _ in self.found if other.path == source.path]
 
     def _undefined(self, loaded: Loaded) -> list[str]:
         """Tells of the classes that Python could not define; those whose name says nothing, with the reason."""
@@ -226,7 +237,8 @@ class Checking:
                 self.emit("found", ignored=[f"{result.name} ({result.verdict})"], missing=[])
             elif shown and result is not None and self._only_reminds(entry[2], entry[3], result):
                 is_told = (entry[4].path, result.name) in self.read or result.name.endswith(DRAW)  # as what has it
-                self.emit("found", ignored=[] if is_told else [result.name], missing=[])
+                why = sorts.left_of(entry[2], result.kind, result.verdict, result.problem or "", self._of(entry[4]))
+                self.emit("found", ignored=[] if is_told else [f"{result.name} ({why})"], missing=[])
             elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
 

@@ -110,6 +110,7 @@ class Results:
         lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
         within_lent = [one for part in leads_to(value) if self._names(part) & {*lent} for one in leads_to(part)]
         stops = {id for part, id in self.broken.items() if self._names(part) & {*lent} or part in within_lent}
+        stops |= {self.broken[cls] for cls in self._kept(made)}
         beside += sorted(stops - {*beside, *diagnosis.ids})
         result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
         if beside:
@@ -227,7 +228,13 @@ class Results:
         lent = supplied.names(outcome.made)  # in place of what stops when it is built
         wanted = [cls for cls in asked if cls in self.broken]
         wanted += [cls for cls in self.broken if cls is not value and self._names(cls) & {*lent}]
+        wanted += self._kept(outcome.made)
         return supplied.culprit(error, value, self.broken) or next(had, None) or next(iter(wanted), None)
+
+    def _kept(self, made: Any) -> list[Any]:
+        """The classes that are broken of what a module keeps, or a part of it, and is no module itself."""
+        parts = made.modules() if isinstance(made, nn.Module) else ()
+        return [type(one) for part in parts for one in vars(part).values() if type(one) in self.broken]
 
     def _not_built(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
         error, kind = outcome.error, outcome.kind

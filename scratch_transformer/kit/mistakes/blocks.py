@@ -269,8 +269,8 @@ print("six of its own:", sum(p.numel() for p in own.parameters()))
         id="B10",
         title="layers in a Python list, or weights that are no parameters",
         severity="mistake",
-        does="Layers are kept in a plain list (or dict), or weights are plain tensors. PyTorch does not see them: they "
-        "are not trained, not moved to the GPU and not saved.",
+        does="Layers are kept in a plain list (or dict), or by a class that is no nn.Module, or weights are plain "
+        "tensors. PyTorch does not see them: they are not trained, not moved to the GPU and not saved.",
         expected="nn.ModuleList (or nn.ModuleDict), nn.Parameter.",
         fix="self.layers = nn.ModuleList([...]); self.weight = nn.Parameter(...).",
         source="documentation of torch.nn.ModuleList",

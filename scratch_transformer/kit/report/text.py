@@ -102,9 +102,18 @@ def show(report: Report, console: Console) -> None:
         console.print(f"\n{escape(', '.join(names))}: {escape(text)}", soft_wrap=True)
     _worth_knowing(report, console)
     if report.ignored:
-        console.print(f"\n[dim]Not known as components: {escape(', '.join(report.ignored))}.[/]", soft_wrap=True)
+        console.print(f"\n[dim]Not known as components: {escape(unknown(report.ignored))}.[/]", soft_wrap=True)
     colour = {0: "green", 1: "red", 2: "yellow"}[report.status()]
     console.print(f"\n[bold {colour}]{escape(sentence(report))}[/]", soft_wrap=True)
+
+
+def unknown(said: Iterable[str]) -> str:
+    """The names of what is no component, those together of which the same is said: One, Two (why); Three (why)."""
+    alike: dict[str, list[str]] = {}
+    for one in said:
+        name, _, why = one.partition(" (")
+        alike.setdefault(why, []).append(name)
+    return "; ".join(f"{', '.join(names)}{why and ' ('}{why}" for why, names in alike.items())
 
 
 def _coloured(line: str) -> Text:

@@ -58,6 +58,7 @@ WEIGHTLESS = "it has no weights: an activation"
 RETURNS_NOTHING = "it returns nothing"
 OWN_TENSORS = "of a tensor class of its own, in place of PyTorch's tensors or NumPy's arrays"
 ACTIVATED = "it is a linear layer with more around it"
+HALF = "half of a feed-forward network: judged in what has both halves"
 NOTHING = (
     NOT_WRITTEN,
     NOT_LOADED,
@@ -65,6 +66,7 @@ NOTHING = (
     POOLED,
     WEIGHTLESS,
     ACTIVATED,
+    HALF,
     OF_ITS_MODEL,
     SAID.partition("{")[0],
     *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS, LISTS)),

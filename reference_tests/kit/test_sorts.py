@@ -1,0 +1,222 @@
+"""What is no component is listed with what it is, or why it was not judged: in a few words, those alike together."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
+from scratch_transformer.kit.report import text
+from scratch_transformer.kit.report.finding import Report
+
+SOURCE = """
+import abc
+from dataclasses import dataclass
+from enum import Enum
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import Dataset
+
+
+@dataclass
+class Sizes:
+    width: int = 8
+
+
+class Args:
+    lr = 3e-4
+
+
+class Mode(Enum):
+    TRAIN = 1
+
+
+class TextData(Dataset):
+    def __getitem__(self, index):
+        return index
+
+
+class Vocabulary:
+    def build(self, sentences):
+        return {word: 1 for sentence in sentences for word in sentence.split()}
+
+
+class Base(nn.Module, abc.ABC):
+    @abc.abstractmethod
+    def forward(self, x):
+        ...
+
+
+class Runner:
+    def go(self, loss):
+        loss.backward()
+
+
+class Holder:
+    def __init__(self, model):
+        self.model = model
+
+    def size(self):
+        return 1
+
+
+class Odd(nn.Module):
+    def forward(self, this, that):
+        return this + that
+
+
+def get_batch(split):
+    return torch.zeros(4, 8)
+
+
+def one_epoch(model, loader):
+    for x, y in loader:
+        F.cross_entropy(model(x), y).backward()
+
+
+def init_weights(module):
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=0.02)
+
+
+def set_seed(seed):
+    return torch.manual_seed(seed)
+
+
+def count_parameters(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def main():
+    return Sizes()
+
+
+def apart(x, h):
+    return x.unflatten(-1, (h, -1)).transpose(1, 2)
+
+
+def whatever(a, b):
+    return a, b
+
+
+def look_up(word):
+    return table[word]
+
+
+def look_elsewhere(word):
+    return shelf[word]
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        assert d_model % n_heads == 0
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.h = n_heads
+
+    def forward(self, x):
+        q, k, v = (apart(f(x), self.h) for f in (self.q, self.k, self.v))
+        return self.o(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class Up(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.linear = nn.Linear(d_model, d_ff)
+
+    def forward(self, x):
+        return F.relu(self.linear(x))
+
+
+class UpProjection(Up):
+    pass
+
+
+class DownProjection(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.linear = nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+if __name__ == "__main__":
+    table = {}
+"""
+HALF = "half of a feed-forward network: judged in what has both halves"
+
+
+@pytest.fixture(scope="module")
+def ignored(tmp_path_factory):
+    path = tmp_path_factory.mktemp("sorts") / "models.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    return process.check(find(str(path)), "models.py").ignored
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Sizes (settings)",
+        "Args (settings)",
+        "Mode (settings)",
+        "TextData (data)",
+        "Vocabulary (of a tokenizer)",
+        "Base (an abstract base)",
+        "Runner (it trains a model: read, not run)",
+        "Holder (no nn.Module, and it cannot be called)",
+        "Odd (no known part takes (this, that))",
+        "get_batch (data)",
+        "one_epoch (it trains a model: read, not run)",
+        "init_weights (it sets first weights)",
+        "set_seed (it seeds)",
+        "count_parameters (it measures a model)",
+        "main (a program)",
+        "apart (a piece of SelfAttention, judged in it)",
+        "whatever (neither its name nor its code is a known part's)",
+        "look_up (it reads table, which only the main block makes)",
+        "look_elsewhere (it reads shelf, which nothing makes)",
+        f"UpProjection ({HALF})",
+        f"DownProjection ({HALF})",
+    ],
+)
+def test_it_is_said_what_something_is_that_is_no_component(ignored, said):
+    assert said in ignored
+
+
+def test_there_is_a_reason_for_each(ignored):
+    assert [said for said in ignored if not said.endswith(")")] == []
+
+
+LEFT = """
+import torch
+from torch import nn
+
+
+def expand_attention(query, key, value):
+    return query * 3
+
+
+def estimate_loss(model):
+    return model.loss(missing)
+"""
+
+
+@pytest.mark.long
+def test_what_only_reminds_of_a_component_is_listed_with_what_became_of_it(tmp_path):
+    path = tmp_path / "left.py"
+    path.write_text(LEFT, encoding="utf-8")
+    said = dict(one.split(" (", 1) for one in process.check(find(str(path)), "left.py").ignored)
+    assert said["estimate_loss"].startswith("it reads missing, which nothing makes")
+    assert said["expand_attention"].startswith("it computes something else than what is called ")
+
+
+def test_what_is_alike_is_listed_together():
+    report = Report("models.py", ignored=["One (data)", "Two (why (not))", "Three (data)", "Four"])
+    console = Console(file=io.StringIO(), width=200)
+    text.show(report, console)
+    said = "Not known as components: One, Three (data); Two (why (not)); Four."
+    assert said in console.file.getvalue()

@@ -1,0 +1,155 @@
+"""What is no part of a Transformer, or is not known as one: what it is instead, in a few words."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import enum
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from scratch_transformer.kit.definitions import SCOPES, codes_of, leads_to, names_in, parameters_of
+from scratch_transformer.kit.discover.survey import is_main_guard
+from scratch_transformer.kit.judge.frames import parsed
+from scratch_transformer.kit.resolve import foreign
+from scratch_transformer.kit.resolve.names.words import words
+
+SETTINGS, DATA, OF_TEXTS, A_BASE, AN_ERROR = "settings", "data", "of a tokenizer", "an abstract base", "an error"
+TRAINS, MEASURES, SHOWS = "it trains a model: read, not run", "it measures a model", "it shows or logs"
+NO_MODULE, NO_MODULE_CALLED = "no nn.Module, and it cannot be called", "no nn.Module"
+KEEPS, RUNS, SEEDS, BEGINS = "it saves or loads", "a program", "it seeds", "it sets first weights"
+A_PART, NOT_MADE = "a piece of {}, judged in it", "it reads {}, which {}"
+HANDS_ON = "it hands on whatever it is given"
+IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is made where nothing was run"
+UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part takes ({})"
+
+BY_WORDS = {
+    SETTINGS: r"configs?|configuration|cfg|conf|args|arguments|hyper ?parameters|hparams|params|settings|options",
+    OF_TEXTS: r"(de)?tokeniz(er|ers|e|ation)|vocab|vocabulary|bpe|merges?|encode|decode|text|sentences?",
+    DATA: r"datasets?|data ?loaders?|data|data ?module|batch|batches|loaders?|collat(e|or)|corpus|sampler|iterator",
+    TRAINS: r"train|trainer|training|fit|learner",
+    BEGINS: r"init\w*( \w+)* (weights?|params?|parameters|layers?|modules?)|weights? init|xavier|kaiming",
+    KEEPS: r"save|checkpoints?|load",
+    SEEDS: r"seed|seeds",
+    MEASURES: r"count|evaluat(e|ion)|eval|estimate|accuracy|metrics?|bleu|perplexity|meter|benchmark|profile",
+    SHOWS: r"plot|draw|show|visuali[sz]e|display|print|log|logger|timer|callback|tracker|monitor",
+    RUNS: r"main|cli|run|demo|example",
+}
+"""What the name of such a thing has, as whole words."""
+OF_BASES = {
+    "Enum": SETTINGS, "Exception": AN_ERROR, "Dataset": DATA, "IterableDataset": DATA, "Sampler": DATA,
+    "LightningDataModule": DATA, "NamedTuple": SETTINGS, "TypedDict": SETTINGS, "Protocol": A_BASE,
+}  # fmt: skip
+
+
+def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
+    """What something is that is judged as none of the kinds. components: of its files, which may be made of it."""
+    if said := _of_class(thing) if isinstance(thing, type) else _of_function(thing):
+        return said
+    absent = unmade(thing)
+    if absent.endswith(NOWHERE):
+        return absent
+    if not (isinstance(thing, type) and issubclass(thing, nn.Module)):
+        called = " ".join(words(name))
+        if named := next((said for said, known in BY_WORDS.items() if re.search(rf"\b({known})\b", called)), ""):
+            return named
+        whole = _whole_of(thing, components) if inspect.isfunction(thing) else None
+        if whole is not None:
+            return A_PART.format(whole.__name__)
+    if why := absent or foreign.why_not(thing):
+        return why
+    if not isinstance(thing, type):
+        return UNKNOWN
+    if issubclass(thing, nn.Module):
+        taken = [p.name for p in parameters_of(thing.forward) if p.name != "self"]
+        return UNKNOWN_MODULE.format(", ".join(taken)) if taken else HANDS_ON
+    return NO_MODULE_CALLED if "__call__" in vars(thing) else NO_MODULE
+
+
+def _whole_of(thing: Any, components: Iterable[Any]) -> Any:
+    """The first of some components whose code leads to it."""
+    return next((one for one in components if one is not thing and thing in leads_to(one)), None)
+
+
+def _of_class(cls: Any) -> str:
+    """By what it inherits from, and by what it has."""
+    bases = [base.__name__ for base in cls.__mro__[1:]]
+    known = next((OF_BASES[name] for name in bases if name in OF_BASES), "")
+    if known or issubclass(cls, enum.Enum) or hasattr(cls, "__dataclass_fields__"):
+        return known or SETTINGS
+    if inspect.isabstract(cls):
+        return A_BASE
+    if issubclass(cls, torch.autograd.Function):
+        return "an autograd.Function"
+    if {"__add__", "__mul__"} & vars(cls).keys() and "backward" in vars(cls):
+        return "a tensor class of its own"
+    own = {name for name in vars(cls) if not name.startswith("__")}
+    if not issubclass(cls, nn.Module) and own and not any(map(callable, map(vars(cls).get, own))):
+        return SETTINGS
+    return TRAINS if not issubclass(cls, nn.Module) and "backward" in names_in(cls) - own else ""
+
+
+def _of_function(function: Any) -> str:
+    return TRAINS if {"backward", "zero_grad"} & names_in(function) else ""
+
+
+def unmade(thing: Any) -> str:
+    """That a function, or a method of a class, reads a global that is not there, and why that is so; "" if none."""
+    module = sys.modules.get(getattr(thing, "__module__", None) or "")
+    members = vars(thing).values() if isinstance(thing, type) else [thing]
+    steps = [step for one in members for code in codes_of(one) for step in dis.get_instructions(code)]
+    read = dict.fromkeys(str(step.argval) for step in steps if step.opname == "LOAD_GLOBAL")
+    absent = [name for name in read if module is not None and name not in {*vars(module), *vars(builtins)}]
+    places = {name: _place_of(name, getattr(module, "__file__", None) or "") for name in absent}
+    for place in (NOWHERE, IN_MAIN, NOT_RUN):
+        if names := [name for name, other in places.items() if other == place]:
+            return NOT_MADE.format(" and ".join(names), place)
+    return ""
+
+
+def _place_of(name: str, path: str) -> str:
+    """Where a file gives a name a value, in words; "" where that is not known."""
+    nodes = parsed(path)
+    blocks = [node for node in nodes if isinstance(node, ast.If) and is_main_guard(node)]
+    if name in _stored(node for block in blocks for node in ast.walk(block)):
+        return IN_MAIN
+    top = [one for one in getattr(nodes[0], "body", []) if one not in blocks] if nodes else []
+    if name in _stored(node for one in top if not isinstance(one, SCOPES) for node in ast.walk(one)):
+        return NOT_RUN
+    is_open = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes)
+    is_set = any(isinstance(node, ast.Global) and name in node.names for node in nodes)
+    return "" if is_open or is_set or not nodes or name in _defined(nodes) else NOWHERE
+
+
+def _stored(nodes: Iterable[ast.AST]) -> set[str]:
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+
+
+def _defined(nodes: Iterable[ast.AST]) -> set[str]:
+    """What is imported, and what is written as a class or function, of which something has kept Python."""
+    found = {node.name for node in nodes if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    names = [one for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for one in node.names]
+    return found | {(one.asname or one.name).partition(".")[0] for one in names}
+
+
+MOST_SAID = 90
+"""Letters of what something stops with."""
+
+
+def left_of(thing: Any, kind: str, verdict: str, problem: str, components: Iterable[Any]) -> str:
+    """Why something is not told of that reminds of a kind: what it is, or what happened when it was tried as one."""
+    whole = _whole_of(thing, components) if inspect.isfunction(thing) else None
+    if why := unmade(thing) or _of_function(thing) or (A_PART.format(whole.__name__) if whole is not None else ""):
+        return why
+    if verdict == "unknown mismatch":
+        return f"it computes something else than what is called {kind} here"
+    said = problem.partition(" (")[0].strip().rstrip(".")
+    said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID].rstrip()}…"
+    return f"tried as {kind}: {said}" if said else f"it is no {kind}"
