@@ -54,6 +54,21 @@ def test_any_factor_of_the_embedding_is_named_by_its_number(output, verdict, for
     assert [one.form for one in result.mistakes if one.id == "E2"] == [form] * bool(form)
 
 
+@pytest.mark.parametrize("output, put", [
+    ("self.embedding(x) / math.sqrt(self.d_model)", "self.embedding(x) * math.sqrt(self.d_model)"),
+    ("self.embedding(x) / self.d_model ** 0.5", "self.embedding(x) * self.d_model ** 0.5"),
+    ("self.embedding(x) * self.d_model ** -0.5", ""),
+])  # fmt: skip
+def test_embeddings_that_are_divided_are_no_harmless_ones(output, put, tmp_path):
+    """Positions are added to what is left of them, which is told in numbers."""
+    result = only(EMBEDDING.format(output=output), tmp_path)
+    assert result.verdict == "mistake"
+    ((named),) = result.mistakes
+    assert (named.id, named.form) == ("E2", "divided by √d_model")
+    assert "come out with 0.29 for d_model = 12 (0.044 for 512)" in named.evidence
+    assert [line.strip() for line in named.put] == [f"return {put}"] * bool(put)
+
+
 @pytest.mark.parametrize("more, between, verdict", [
     ("nn.BatchNorm1d(d_ff)", "torch.relu(self.more(self.first(x).mT).mT)", "mistake"),
     ("nn.Dropout(0.1)", "self.more(torch.relu(self.first(x)))", "matches the builtin"),

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from scratch_transformer.kit.canonical.core import scale
 from scratch_transformer.kit.judge.search import Change
 from scratch_transformer.kit.judge.session import Session, distance
+from scratch_transformer.kit.mistakes.embedding import DIVIDED
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ROUNDING = 1e-12
@@ -108,4 +109,19 @@ def _scaled(session: Session, change: Change) -> str:
     return f"The scores are multiplied by {here:.4g}{of}; 1/√d_k is {d_k**-0.5:.4g} for d_k = {d_k}."
 
 
-SPECIAL = {"LN1": _unbiased, "LN2": _eps_outside, "A1": _scaled}
+def _drowned(session: Session, change: Change) -> str:
+    """What is left of embeddings that are divided, as they are drawn, beside the sines that are added to them."""
+    if change.form != DIVIDED:
+        return ""
+    d_model, names = session.settings["d_model"], [n for n in session.asked if n in WORDS]
+    first = session.candidate.first(names[0]) if names else None
+    drawn = 1.0 if first is None or not bool(first.isfinite().all()) else first.double().std().item()
+    here = drawn / math.sqrt(d_model)
+    said = f"Features that are drawn with a deviation of {drawn:.2g} come out with {here:.2g} for {d_model = }"
+    beside = "positions of 0.71, as sines have, or 1, as nn.Embedding, drown them"
+    return f"{said} ({drawn / 512**0.5:.2g} for 512): {beside}."
+
+
+WORDS = ("weight", "embed.weight", "src_embed.weight")
+"""The names of tables of words, one of which an embedding or a model has."""
+SPECIAL = {"LN1": _unbiased, "LN2": _eps_outside, "A1": _scaled, "E2": _drowned}

@@ -8,6 +8,8 @@ ATTENTION_ALONG_IT = "attention goes along it"
 """A form of P4 without any positions."""
 NO_POSITIONS = "it has none at all, neither added nor rotary: of the order it knows what its masks tell"
 EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
+DIVIDED = "divided by √d_model"
+"""A form of E2."""
 POSITIONS_SOURCE = "Vaswani et al. 2017, section 3.5"
 FORMULA = "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))"
 
@@ -53,10 +55,13 @@ print("math.sqrt(512) =", math.sqrt(512))
         changes={
             "not scaled": {"embedding_scale": "none"},
             "times d_model": {"embedding_scale": "d_model"},
-            "divided by √d_model": {"embedding_scale": "1/sqrt(d_model)"},
+            DIVIDED: {"embedding_scale": "1/sqrt(d_model)"},
             "plus √d_model": {"embedding_scale": "plus sqrt(d_model)"},
         },
-        severities={"plus √d_model": "mistake"},
+        severities={"plus √d_model": "mistake", DIVIDED: "mistake"},
+        fixes={
+            DIVIDED: "self.embedding(x) * math.sqrt(self.d_model): the factor makes words as large as positions are."
+        },
         demo="""\
 import torch
 torch.manual_seed(0)

@@ -14,6 +14,7 @@ from torch import nn
 from scratch_transformer.kit.definitions import assignments, lines_of, nodes_of
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.embedding import DIVIDED
 from scratch_transformer.kit.report.sums import NORM, made_of
 
 
@@ -82,7 +83,11 @@ def _of_words(module: nn.Module, form: str, line: str) -> Fix | None:
         return None
     width = f"self.{name}.embedding_dim"
     scaled = re.sub(rf"(self\.{name}\([\w.]*\))(?![.\[(]| ?\*\*)", rf"\1 * {width} ** 0.5", line)
-    put = [scaled] if form == "not scaled" and scaled != line else []
+    if form == DIVIDED:
+        scaled = re.sub(
+            rf"(self\.{name}\([\w.]*\)) ?/ ?(?=\(?[\w.]*sqrt\(|[\w.]+ ?\*\* ?\(?(?:0?\.5|1 ?/ ?2))", r"\1 * ", line
+        )
+    put = [scaled] if form in ("not scaled", DIVIDED) and scaled != line else []
     return Fix(f"self.{name}(…) * {width} ** 0.5.", put)
 
 
