@@ -100,3 +100,43 @@ class DecoderLayer(nn.Module):
 def test_projections_beside_another_attention_are_those_of_a_second_one(tmp_path):
     result = check_text(ATTENDS_ITSELF, tmp_path)["DecoderLayer"]
     assert result.verdict == "matches the builtin" and not [one for one in result.mistakes if one.id == "A39"], result
+
+
+TURNED = """
+class RopeAttention(nn.Module):
+    def __init__(self, d_model, n_heads, max_len=64):
+        super().__init__()
+        self.w_q, self.w_k, self.w_v = (nn.Linear(d_model, d_model, bias=False) for _ in range(3))
+        self.attention = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+        self.register_buffer("R", self.matrices(max_len, d_model))
+
+    @staticmethod
+    def matrices(max_len, d):
+        R = torch.zeros(max_len, d, d)
+        for m in range(max_len):
+            for i in range(d // 2):
+                angle = m * 10000.0 ** (-2 * (i - 1) / d)
+                R[m, 2 * i, 2 * i] = R[m, 2 * i + 1, 2 * i + 1] = math.cos(angle)
+                R[m, 2 * i, 2 * i + 1], R[m, 2 * i + 1, 2 * i] = -math.sin(angle), math.sin(angle)
+        return R
+
+    def forward(self, x):
+        R = self.R[: x.shape[1]]
+        q, k, v = self.w_q(x), self.w_k(x), self.w_v(x)
+        turned_q = torch.einsum("btd,tde->bte", q, R)
+        turned_k = torch.einsum("btd,tde->bte", k, R)
+        turned_v = torch.einsum("btd,tde->bte", v, R)
+        mask = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device), 1)
+        return self.attention(turned_q, turned_k, VALUES, attn_mask=mask, need_weights=False)[0]
+"""
+
+
+@pytest.mark.parametrize(("values", "ids"), [("turned_v", {"R2", "R3", "R7", "R8"}), ("v", {"R2", "R7", "R8"})])
+def test_what_is_turned_and_then_projected_again_is_a_mistake(values, ids, tmp_path):
+    """The attention's own projections change nothing then; every mistake of the rotation shows besides."""
+    result = check_text(TURNED.replace("VALUES", values), tmp_path)["RopeAttention"]
+    assert result.verdict == "mistake" and not result.unexplained, result
+    assert {one.id for one in result.mistakes if one.id.startswith("R")} == ids
+    (said,) = [one for one in result.mistakes if one.id == "A39"]
+    assert said.severity == "mistake" and "the attention's own change nothing" in said.evidence
+    assert "self.w_q(x)" in said.code[said.line - said.first]

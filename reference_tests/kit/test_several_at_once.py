@@ -54,3 +54,64 @@ def test_each_is_named(changes, ids, tmp_path):
     assert {one.id for one in result.mistakes if one.severity == "mistake"} == ids, result
     assert (result.verdict in FINE) == (not ids)
     assert any("no output projection" in limit for limit in result.limits) == (changes.get("OUT") == "")
+
+
+TURNED = """
+def rotary_table(length, dim):
+    i = torch.arange(dim // 2)
+    angles = torch.outer(torch.arange(length), 10000.0 ** (-2 * EXPONENT / dim))
+    return torch.cos(angles), torch.sin(angles)
+
+
+def rotate(x, cos, sin):
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.stack((FIRST, SECOND), dim=-1).flatten(-2)
+
+
+class CausalAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        assert d_model % n_heads == 0
+        self.h, self.d_k = n_heads, d_model // n_heads
+        self.q, self.k, self.v, self.out = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x):
+        B, T, D = x.shape
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        BEFORE
+        q, k, v = (y.view(B, T, self.h, self.d_k).transpose(1, 2) for y in (q, k, v))
+        AFTER
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        hidden = torch.triu(torch.ones(T, T, dtype=torch.bool, device=x.device), 1)
+        weights = torch.softmax(scores.masked_fill(hidden, float("-inf")), -1)
+        return self.out((weights @ v).transpose(1, 2).reshape(B, T, D))
+"""
+BOTH = "q, k = (rotate(y, *rotary_table(T, SIZE)) for y in (q, k))"
+ALL = "q, k, v = (rotate(y, *rotary_table(T, SIZE)) for y in (q, k, v))"
+FORWARD = {"FIRST": "a * cos - b * sin", "SECOND": "a * sin + b * cos"}
+IN_HEADS = {**FORWARD, "BEFORE": "", "AFTER": BOTH, "SIZE": "self.d_k", "EXPONENT": "i"}
+BACKWARD = {"FIRST": "a * cos + b * sin", "SECOND": "b * cos - a * sin"}
+SKEWED = {"FIRST": "a * cos + b * sin", "SECOND": "a * sin + b * cos"}
+AT_ONCE = {"BEFORE": ALL, "AFTER": "", "SIZE": "D"}
+
+
+@pytest.mark.parametrize(
+    "changes, ids",
+    [
+        ({}, set()),
+        ({"EXPONENT": "(i - 1)", "AFTER": ALL}, {"R2", "R3"}),
+        (AT_ONCE | BACKWARD, {"R3", "R7", "R8"}),
+        (AT_ONCE | BACKWARD | {"EXPONENT": "(i - 1)"}, {"R2", "R3", "R7", "R8"}),
+        (AT_ONCE | SKEWED | {"EXPONENT": "2 * i"}, {"R2", "R3", "R6", "R8"}),
+    ],
+    ids=["right", "two", "three", "four", "four others"],
+)
+def test_each_of_its_rotation_is_named(changes, ids, tmp_path):
+    text = TURNED
+    for place, code in {**IN_HEADS, **changes}.items():
+        text = text.replace(place, code)
+    with time_to_look(MORE):
+        result = check_text(text, tmp_path)["CausalAttention"]
+    named = {*(one.id for one in result.mistakes), *result.inherited}
+    assert {id for id in named if id.startswith("R")} == ids, result
+    assert not result.unexplained and result.verdict != "unknown mismatch"

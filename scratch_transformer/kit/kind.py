@@ -227,9 +227,11 @@ class Candidate:
         self.blocked_is = self.text = self.makes = ""
 
     @property
-    def projected_twice(self) -> str:
-        """Names of its layers before an attention that projects again, which were made to change nothing."""
-        return ""
+    def projected_twice(self) -> tuple[str, bool]:
+        """Names of its layers before an attention that projects again, of which one was made to change nothing: these,
+        or the attention's own, where something stands between.
+        """
+        return "", False
 
     @property
     def adds_masks(self) -> bool:

@@ -32,7 +32,7 @@ from scratch_transformer.kit.judge.places import (
     merged,
 )
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
-from scratch_transformer.kit.judge.several import of_attention
+from scratch_transformer.kit.judge.several import of_attention, of_rotation
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import NO_MASK, Candidate, Diagnosis, Finding, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -280,6 +280,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         yield True, with_changes(designs, list(_in_sublayers(kind.name, changes, found)))
     if kind.name in PLACES:
         yield True, with_changes(designs[:MOST_LIKELY], alone)
+    if kind.name.endswith("Attention") and "R3" in kind.ids:
+        turned = [*of_rotation(changes, found[0] if found else ()), *(of_rotation(changes) if found else ())]
+        yield True, with_changes([design for design in designs if design[1].get("rotary")], turned)
     for one, several in of_attention(session, designs, changes, found[0] if found else ()):
         yield True, with_changes([one], several)
     yield True, with_changes(designs, [pair for pair in itertools.combinations(changes, 2) if compatible(pair)])

@@ -1,4 +1,6 @@
-"""Three or four mistakes at once in one attention: those that show without a mask, then those of masks besides."""
+"""Several mistakes at once in one attention: those that show without a mask, then those of masks besides; those of its
+rotary positions.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,17 @@ STEPS = (("A1",), ("A2", "A37"), ("A13", "A23"))
 OF_MASKS = ("A3", "A4", "A5", "A6", "A7", "A16", "A24", "A25")
 MOST = 2
 """Designs, the nearest, with which they are tried."""
+OF_ROTATION = (("R2",), ("R1", "R6", "R7"), ("R3", "R4"), ("R8",))
+"""Mistakes of the angles, of how a pair is turned, of what is turned and of when: one of each, or none."""
+
+
+def of_rotation(changes: Sequence[Change], known: Sequence[Change] = ()) -> Iterator[tuple[Change, ...]]:
+    """Two, three or four mistakes of rotary positions at once, the fewest first. known: of the parts, besides."""
+    steps = [[None, *(change for change in changes if change.id in ids)] for ids in OF_ROTATION]
+    together = [tuple(c for c in some if c is not None) for some in itertools.product(*steps)]
+    for some in sorted((some for some in together if some), key=len):
+        if len((*known, *some)) > 1 and compatible((*known, *some)):
+            yield (*known, *some)
 
 
 def of_attention(

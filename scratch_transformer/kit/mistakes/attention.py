@@ -21,6 +21,12 @@ LENT = "the part that the reference stands in for may make the mask, or read it 
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
 BESIDE_A_MASK = "is_causal=True alone hides nothing; as in torch.nn, it may only be said beside a mask"
 """A form of A25."""
+TURNED_BETWEEN = "turned by their positions in between"
+"""A form of A39."""
+DOES_TURN = (
+    "Turns what its own layers give by its position, and hands that to an attention that projects it once more. A "
+    "matrix behind the rotation undoes what it is for: scores depend on both places, and not on their distance alone."
+)
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\
@@ -153,6 +159,11 @@ print("the sum of all values:", values.sum(0))
         fix="Leave out the layers that stand before it: self.attention(x, x, x).",
         source=HEADS,
         mathematics="(x W₁ᵀ + b₁) W₂ᵀ + b₂ = x (W₂ W₁)ᵀ + (W₂ b₁ + b₂): one matrix and one bias",
+        severities={TURNED_BETWEEN: "mistake"},
+        fixes={
+            TURNED_BETWEEN: "F.scaled_dot_product_attention(rotate(q), rotate(k), v) of the heads, in place of "
+            "nn.MultiheadAttention: nothing is to stand between the rotation and the scores."
+        },
         demo="""\
 import torch
 torch.manual_seed(0)

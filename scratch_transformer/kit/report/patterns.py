@@ -21,6 +21,8 @@ from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
 OF_NORMS = ("B2", "B3", "B13", "B15")
 """Mistakes that a sublayer's norm shows."""
+TURNS = r"^(?!\s*(cos|sin|freq)).*=.*((?i:rot|rope)\w*\(|[@,(] *(self\.)?R\b)"
+"""A call of what turns by angles, or a product with R."""
 PATTERNS: dict[str, str] = {
     "LN1": r"\.(std|var)(_mean)? ?\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
     "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
@@ -37,7 +39,8 @@ PATTERNS: dict[str, str] = {
     "K1": r"cat\(|\w*(cache|past)\w*(\[.*\])? *=[^=]|\.(update|append)\(",
     "R1": r"::2\]|chunk\(|view_as_complex|unflatten|stack\(|repeat_interleave", "R2": r"\*\*.*/|pow\(|exp\(",
     "R5": r"(?i)=.*\b\w*(rot|rope)\w*\(|arange\(",
-    "R3": r"(?i)\b\w?v(alues?)?\b.*=.*(rot|rope)", "R4": r"(?i)=.*(rot|rope)\w*\(", "R6": r"- *\w|cat\(|stack\(",
+    "R3": r"(?i)\b\w?v(alues?)?(_\w+)?\b.*=.*(rot|rope|(?-i:\bR\b))", **dict.fromkeys(("R7", "R8"), TURNS),
+    "R4": r"(?i)=.*(rot|rope)\w*\(", "R6": r"- *\w|cat\(|stack\(",
     "G3": r"repeat|expand|tile\(", "G1": r"silu|gelu|relu|sigmoid|act\w*\(", "G2": r" \+ ",
     "G4": r"\) \* |\w \* \w", "G5": r"silu|gelu|relu|sigmoid|act\w*\(", "G6": r"sigmoid",
     "O1": r"sqrt|addcdiv|\*\* *0?\.5", "O2": r"(?i)(=|_\().*(decay|wd|lambda|lam\b)",

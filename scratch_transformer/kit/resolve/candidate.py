@@ -138,9 +138,9 @@ class Resolved(Candidate):
         return self.plan.order != "batch first" or (is_core and self.settings.get("num_heads", 1) == 1)
 
     @property
-    def projected_twice(self) -> str:
+    def projected_twice(self) -> tuple[str, bool]:
         parts = self.module.modules() if self.module is not None else ()
-        return next((names for part in parts if (names := getattr(part, PROJECTED, ""))), "")
+        return next((own for part in parts if (own := getattr(part, PROJECTED, None))), ("", False))
 
     @property
     def unregistered(self) -> list[str]:

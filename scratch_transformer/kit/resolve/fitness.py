@@ -74,7 +74,7 @@ def of_today(kind: Kind, thing: Any) -> float:
     if kind.name not in TODAY or kind.name == "RotaryEmbedding" or not isinstance(thing, type):
         return 0.0
     words = OF_TODAY_BESIDES if _turns_if_told(thing) else OF_TODAY
-    return 1.0 if any(words.search(plain(name)) for name in names_within(thing)) else -0.6
+    return 1.0 if any(words.search(plain(name)) for name in (thing.__name__, *names_within(thing))) else -0.6
 
 
 def _turns_if_told(thing: Any) -> bool:

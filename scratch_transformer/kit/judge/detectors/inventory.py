@@ -17,6 +17,7 @@ from scratch_transformer.kit.judge.uncomputed import hidden_modules, moved_at_on
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import DOES_TURN, TURNED_BETWEEN
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import OF_PLACES
 from scratch_transformer.kit.mistakes.paths import IN_AND_AROUND
@@ -253,9 +254,18 @@ def shared_attentions(session: Session, best: Hypothesis | None) -> Iterator[Fin
 
 
 def projected_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A39: layers for queries, keys and values beside an attention that has its own; they were made to do nothing."""
-    if best is not None and (names := session.candidate.projected_twice):
-        said = f"{names} stand before an attention that projects again. Where they change nothing, it agrees."
+    """A39: layers for queries, keys and values beside an attention that has its own; one of them does nothing now.
+
+    What the first give may be turned by its positions before the attention gets it, and projects that again.
+    """
+    names, is_changed = session.candidate.projected_twice
+    if best is None or not names:
+        return
+    nothing = "the attention's own change" if is_changed else "they change"
+    said = f"{names} stand before an attention that projects again. Where {nothing} nothing, it agrees."
+    if is_changed and best.recipe.rotary != "none":
+        yield Finding(MISTAKES["A39"], said, TURNED_BETWEEN, does=DOES_TURN)
+    else:
         yield Finding(MISTAKES["A39"], said)
 
 
