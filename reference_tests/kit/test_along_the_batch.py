@@ -73,3 +73,83 @@ class PositionalEncoding(nn.Module):
 def test_what_a_forward_calls_its_sizes_is_heard_of_positions_too(said, ids, tmp_path):
     (result,) = check_text(POSITIONS.replace("SAID", said), tmp_path).values()
     assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids, result
+
+
+MODEL = """
+class GPTModel(nn.Module):
+    def __init__(self, vocab_size, embed_dim, num_heads, hidden_dim, num_layers, max_len=512):
+        super().__init__()
+        self.tok, self.pos = nn.Embedding(vocab_size, embed_dim), nn.Embedding(max_len, embed_dim)
+        layer = nn.TransformerEncoderLayer(embed_dim, num_heads, hidden_dim, batch_first=FIRST)
+        self.blocks = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+        self.head = nn.Linear(embed_dim, OUT)
+
+    def forward(self, ids):
+        T = ids.size(1)
+        x = self.tok(ids) + self.pos(torch.arange(T, device=ids.device))
+        return self.head(self.blocks(x, mask=MASK)POOLED)
+"""
+CAUSAL = "torch.ones(T, T, device=ids.device).triu(1).bool()"
+
+
+@pytest.mark.parametrize("mask, ids", [(CAUSAL, []), ("None", ["A25"])])
+@pytest.mark.parametrize("first, out, pooled", [
+    ("False", "vocab_size", ""), ("True", "vocab_size", ""), ("False", "2", ".mean(dim=1)"), ("True", "2", ".mean(1)"),
+])  # fmt: skip
+def test_what_attends_along_the_batch_is_to_blame_and_not_its_positions(mask, ids, first, out, pooled, tmp_path):
+    """With a mask as long as the sequences it stops, as there are not as many samples: with batch_first it is right."""
+    text = MODEL.replace("FIRST", first).replace("OUT", out).replace("POOLED", pooled).replace("MASK", mask)
+    result = check_text(text, tmp_path)["GPTModel"]
+    along = [("P4", ATTENTION_ALONG_IT)] if first == "False" else []
+    found = [(one.id, one.form) for one in result.mistakes if one.severity == "mistake"]
+    assert found == [*along, *((id, "") for id in ids)], result
+    lines = [one.code[one.line - one.first] for one in result.mistakes if one.id == "P4"]
+    assert all("nn.TransformerEncoderLayer(" in line for line in lines)
+
+
+TURNED = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).movedim(2, 1) for y in self.qkv(x).chunk(3, -1))
+        weights = (q @ k.mT / math.sqrt(q.size(-1))).softmax(-1)
+        return self.out((weights @ v).movedim(1, 2).flatten(2))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = Attention(d_model, num_heads)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x))
+        return self.norm2(x + self.network(x))
+
+
+class Encoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.layers = nn.ModuleList([EncoderLayer(d_model, num_heads, d_ff) for _ in range(num_layers)])
+
+    def forward(self, ids):
+        SAID
+        x = self.embedding(ids) + self.positions(torch.arange(ids.size(1), device=ids.device))
+        x = x.transpose(0, 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x.transpose(0, 1)
+"""
+
+
+@pytest.mark.parametrize("said, form", [("pass", ATTENTION_ALONG_IT), ("T, B = ids.shape", "")])
+def test_a_transposition_before_attention_of_ones_own(said, form, tmp_path):
+    """Where the length is said to come first, the positions are wrong, and attention is not."""
+    result = check_text(TURNED.replace("SAID", said), tmp_path)["Encoder"]
+    assert [(one.id, one.form) for one in result.mistakes if one.severity == "mistake"] == [("P4", form)], result

@@ -187,6 +187,8 @@ class Candidate:
     definition: its class or function.
     unmasked: the error with which it stops where it is given no mask, which is None by default.
     stopped: the error with which it stops with sequences that are not its longest, where it works with those alone.
+    stops_along: the error with which it stops in all ways, where torch's attention in it, which goes along the first
+        dimension, was let go along the second.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
     speaks_of_padding: whether it takes a mask, or its text has a word of masks or padding.
     takes_vectors: whether it embeds nothing, and the reference's embeddings were put around it.
@@ -218,6 +220,7 @@ class Candidate:
         self.differentiates = False
         self.refused: tuple[str, Exception] | None = None
         self.stopped: BaseException | None = None
+        self.stops_along: BaseException | None = None
         self.definition: Any = type(module)
         self.unmasked: Exception | None = None
         self.looks_for_padding = self.speaks_of_padding = True
@@ -225,6 +228,11 @@ class Candidate:
         self.is_causal_by_name = self.says_sides = True
         self.used_old_masks = False
         self.blocked_is = self.text = self.makes = ""
+
+    @property
+    def goes_along_the_first(self) -> bool:
+        """Whether it was called with the length before the batch, and does not say that this is the order."""
+        return False
 
     @property
     def projected_twice(self) -> tuple[str, bool]:

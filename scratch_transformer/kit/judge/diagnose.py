@@ -50,6 +50,7 @@ from scratch_transformer.kit.mistakes.attention import (
     WRITTEN_IN,
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MADE_FIRST, MIXED_NORMS, UNUSED_NORMS
+from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST
 from scratch_transformer.kit.mistakes.normalization import NO_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -218,6 +219,8 @@ def _called(session: Session, best: Hypothesis | None, change: Change, twins: tu
         return Finding(MISTAKES["A25"], "", LENT if _is_lent_what_attends(session) else form, entries)
     if (change.id, change.form) == DIAGONAL and best is not None and _is_read_otherwise(session, best):
         return Finding(MISTAKES["A5"], "", "sees itself and the future", {"causal": "future and present"})
+    if (change.id, change.form) == ("P4", "") and session.candidate.goes_along_the_first:
+        return Finding(MISTAKES["P4"], "", ATTENTION_ALONG_IT, entries, does=ATTENDS, fix=BATCH_FIRST)
     if change.id == "B16" and best is not None and best.recipe.gated:
         return Finding(MISTAKES["G4"], "", "", entries)  # the same numbers, in other words
     if change.id == "B1" and change.part:

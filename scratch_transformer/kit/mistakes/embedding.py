@@ -5,7 +5,15 @@ from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 
 IN_A_BATCH = "in a batch; a sentence alone, (length, d_model), gets the right ones"
 ATTENTION_ALONG_IT = "attention goes along it"
-"""A form of P4 without any positions."""
+"""A form of P4 without any positions, or where these are right."""
+ATTENDS = (
+    "Attention goes along the first dimension of what comes as (batch, length, d_model): the samples of a batch "
+    "attend to each other, and the tokens of a sentence do not."
+)
+BATCH_FIRST = (
+    "batch_first=True in torch.nn's attention and layers, and no transpose; or a transpose before those that take "
+    "(length, batch, d_model), and one after them."
+)
 NO_POSITIONS = "it has none at all, neither added nor rotary: of the order it knows what its masks tell"
 EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
 DIVIDED = "divided by √d_model"
@@ -186,13 +194,13 @@ print("the same after reordering the columns:", torch.equal(wrong[:, [0, 2, 1, 3
     ),
     Mistake(
         id="P4",
-        title="positions along the batch",
+        title="positions or attention along the batch",
         severity="mistake",
         does="Takes the rows of the table by the number of the sample, not of the token: all tokens of a sentence get "
         "the same code. It happens when batch-first data meets code for (length, batch, d_model), or a table for "
         "(batch, length, d_model) meets attention along the first axis, as torch.nn's goes without batch_first=True. "
         "Or a colon is missing, pe[:, x.size(1)]: that is one row.",
-        expected="Token t gets row t.",
+        expected="Token t gets row t, and attends to the tokens of its own sentence.",
         fix="x + self.pe[:, : x.size(1)] for x of shape (batch, length, d_model), and batch_first=True in torch.nn's "
         "attention.",
         source=POSITIONS_SOURCE,

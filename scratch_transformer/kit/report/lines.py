@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
+from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.report import handed, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
@@ -123,7 +124,7 @@ def place(
         rooms.sort(key=_is_no_norm)
     if id in OF_DEVIATIONS:
         rooms = [room for room in rooms if not _is_no_norm(room)] or rooms
-    if id in OF_POSITIONS:
+    if id in OF_POSITIONS and form != ATTENTION_ALONG_IT:
         rooms.sort(key=_is_no_table)
     if id == "E2":
         words = {room.name for room in rooms if _embeds_words(room)}

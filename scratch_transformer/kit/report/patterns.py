@@ -15,6 +15,7 @@ from scratch_transformer.kit.mistakes.attention import (
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, SOURCES_TABLE, WIDTH_OF_HEADS
 from scratch_transformer.kit.mistakes.decoding import ALL_BUT, FROM_BELOW_ZERO
+from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.mistakes.paths import OF_CROSS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
@@ -127,6 +128,11 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A29", BESIDE_FLAG): r"(?i)causal.* and .*mask|mask.* and .*causal|causal\w* *=[^=]|\bif .*causal",
     ("A34", ""): r"\.byte\(|uint8|ByteTensor",
     ("B19", ""): r"for .* in .*\bself\b",
+    (
+        "P4",
+        ATTENTION_ALONG_IT,
+    ): r"\b(Transformer(\w+Layer)?|MultiheadAttention)\((?!.*batch_first *= *(?!False))|transpose\((0, *1|1, *0)\)"
+    r"|permute\(1, *0\b|swapaxes\((0, *1|1, *0)\)",
     ("P4", ""): r"\[[^\]]*:[^\]]*(size|shape|len)|arange\(.*(size\(|shape\[)",
     **{("B14", form): GOES_ROUND for form in ("", *(IN_BOTH.format(*two) for two in TWO_SUBLAYERS))},
     ("A36", ""): r"(?i)(att|mha|cross)\w*\(.*\b(enc|mem|src|context)\w*\b(?<!mask)",

@@ -138,6 +138,10 @@ class Resolved(Candidate):
         return self.plan.order != "batch first" or (is_core and self.settings.get("num_heads", 1) == 1)
 
     @property
+    def goes_along_the_first(self) -> bool:
+        return self.plan.order == "sequence first" and not documented.is_length_first(self.made)
+
+    @property
     def projected_twice(self) -> tuple[str, bool]:
         parts = self.module.modules() if self.module is not None else ()
         return next((own for part in parts if (own := getattr(part, PROJECTED, None))), ("", False))
@@ -345,7 +349,7 @@ class Resolved(Candidate):
         return self.plan.exchanged if len(self.plan.exchanged) > 1 else ()
 
     def rebuild(self, **settings: Any) -> Candidate:
-        if self._rebuild is None:
+        if self._rebuild is None or self.stops_along is not None:
             raise KeyError(f"{self.kind.name} cannot be built again")
         return self._rebuild(settings)
 

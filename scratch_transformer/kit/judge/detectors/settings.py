@@ -16,14 +16,14 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import names_in, parameters_of
-from scratch_transformer.kit.judge.frames import is_learners, nodes_at
+from scratch_transformer.kit.judge.frames import in_one_line, is_learners, nodes_at
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import OUTPUT_ALONE, OUTSIDE
-from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
+from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_RMS
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
@@ -43,14 +43,6 @@ PYTORCH_EPS = 1e-5
 """The default of nn.LayerNorm."""
 MOST_EPS = 0.01
 """Of a norm, beside which the variance of ordinary tokens is large."""
-ATTENDS = (
-    "Attention goes along the first dimension of what is said to be (batch, length, d_model): the samples of a batch "
-    "attend to each other, and the tokens of a sentence do not."
-)
-BATCH_FIRST = (
-    "batch_first=True in torch.nn's attention and layers, and no transpose; or a transpose before those that take "
-    "(length, batch, d_model), and one after them."
-)
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
@@ -194,7 +186,11 @@ def rows_of_samples(session: Session, best: Hypothesis | None) -> Iterator[Findi
 
 
 def attends_along_the_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """P4: the same of what attends."""
+    """P4: the same of what attends; and of what stops as it does, and runs with batch_first=True."""
+    if (error := session.candidate.stops_along) is not None:
+        said = f"It stops with {type(error).__name__}: {in_one_line(error)}. With batch_first=True it runs."
+        yield Finding(MISTAKES["P4"], said, ATTENTION_ALONG_IT, does=ATTENDS, fix=BATCH_FIRST)
+        return
     if best is None or ("x" not in session.kind.inputs and "query" not in session.kind.inputs):
         return
     if session.kind.name != "PositionalEncoding" and (shape := session.candidate.documented_batch_first()):

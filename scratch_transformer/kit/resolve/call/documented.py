@@ -19,8 +19,8 @@ MAY = rf"{TRUE}(?:may|can|to|should|allowed to)?\s*(?:attend(?:ed)?|be attended|
 BLOCKED = rf"{TRUE}(?:to be\s+)?(?:block(?:ed)?|masked(?: out)?|hid(?:e|den)|ignored?|pad(?:ding|ded)?)\b"
 BATCH, LENGTH = r"(?:batch\w*|bsz|bs|B|N)", r"(?:seq\w*|(?:max_?)?len\w*|num_?tokens|tokens|[TLS])"
 BATCH_FIRST = re.compile(rf"[\[(]\s*{BATCH}(?: size)?\s*,\s*{LENGTH}\b(?: len(?:gth)?)?\s*,[^\])]*[\])]", re.IGNORECASE)
-LENGTH_FIRST = re.compile(rf"[\[(]\s*{LENGTH}(?: len(?:gth)?)?\s*,\s*{BATCH}\b(?: size)?\s*,", re.IGNORECASE)
-"""Of a shape in words: (batch_size, seq_len, d_model)."""
+LENGTH_FIRST = re.compile(rf"[\[(]\s*{LENGTH}(?: len(?:gth)?)?\s*,\s*{BATCH}\b(?: size)?\s*[,\])]", re.IGNORECASE)
+"""Of a shape in words: (batch_size, seq_len, d_model); (seq_len, batch)."""
 SIZES = re.compile(r"\(?(?P<names>\w+, \w+(, \w+)*)\)? = \w+\.(shape|size\(\))")
 CUT = re.compile(r"\b(?P<name>\w+)\[:, *:-1\][\s\S]{0,400}\b(?P=name)\[:, *1:\]")
 WINDOW = re.compile(
@@ -61,6 +61,12 @@ def batch_first(thing: Any) -> str:
     comments = "\n".join(line.partition("#")[2] for line in forward.splitlines())
     said = BATCH_FIRST.search(f"{inspect.getdoc(cls.forward) or ''}\n{comments}\n{_unpacked(cls.forward)}")
     return "" if said is None or LENGTH_FIRST.search(f"{whole}\n{_unpacked(cls.forward)}") else said[0]
+
+
+def is_length_first(thing: Any) -> bool:
+    """Whether a class says anywhere that its tokens, or their ids, come as (length, batch)."""
+    cls: Any = type(thing)
+    return LENGTH_FIRST.search(f"{source_of(cls)}\n{_unpacked(getattr(cls, 'forward', None))}") is not None
 
 
 def _unpacked(forward: Any) -> str:

@@ -30,7 +30,7 @@ from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.trial import NOTHING
-from scratch_transformer.kit.resolve.trials import paddings, probing
+from scratch_transformer.kit.resolve.trials import along, paddings, probing
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, farther, raised
 from scratch_transformer.kit.resolve.trials.planned import planned
 from scratch_transformer.kit.resolve.weights.layout import prepare
@@ -392,6 +392,7 @@ def _called(
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         keeps = not is_function and caching.keeps(made)
         orders = calling.orders(kind, is_function, keeps, getattr(function, "__qualname__", "").partition(".")[0])
+        orders = along.likely_first(orders, made)
         tables = library.tables_and_turning(function, actual)
         plans = calling.plans(function, kind.inputs, actual, orders, tables)
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
@@ -428,7 +429,23 @@ def _called(
     except (CannotCall, AssertionError) as error:  # the reference refuses such sizes: 3 heads for d_model = 17
         problem = Outcome(kind, stage="called", problem=str(error), error=error)
     if problem is not None:
+        if not forms:
+            yield from _along_the_length(problem, made, kind, library, settings, used)
         yield problem
+
+
+def _along_the_length(
+    problem: Outcome, made: Any, kind: Kind, library: Library, settings: dict[str, Any], used: Mapping[str, Any]
+) -> Iterator[Outcome]:  # fmt: skip
+    """What stops in all ways as torch's attention goes along the first dimension, and runs with it along the second."""
+    undo = None if library.is_late else along.turn(made)
+    for outcome in _called(made, kind, library, settings, used) if undo is not None else ():
+        if outcome.candidate is not None and outcome.score[0] < NOTHING:
+            outcome.candidate.stops_along = problem.error
+            yield outcome
+            return  # they stay turned: it is called again
+    if undo is not None:
+        undo()
 
 
 def _says_more(before: Outcome | None, outcome: Outcome, plan: Plan, made: Any) -> Outcome:
