@@ -13,6 +13,7 @@ from scratch_transformer.kit.mistakes.attention import (
     OUTPUT_ALONE,
     ROWS_TOO,
     TARGET_ONLY,
+    TURNED_BETWEEN,
     UNTOLD,
     WRITTEN_IN,
 )
@@ -43,6 +44,7 @@ OF_OTHER_FORMS = {
     "A25": {NOT_ASKED, LENT, BESIDE_A_MASK},
     "A28": {SHARED_BOTH},
     "A30": {TOLD_DEVICE},
+    "A39": {TURNED_BETWEEN},
     "B1": {MIXED_NORMS},
     "B15": {UNUSED_NORMS},
     "B22": {LOADED},

@@ -59,7 +59,7 @@ def learner(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("file, name, id, line", [
-    ("parts_in_lines", "Block", "B15", 16), ("model_in_lines", "Model", "B15", 16),
+    ("parts_in_lines", "Block", "B15", 21), ("model_in_lines", "Model", "B15", 16),
     ("parts_in_lines", "AddNorm", "LN2", 6),
 ])  # fmt: skip
 def test_of_arguments_alone_the_line_is_where_the_call_begins(learner, file, name, id, line):

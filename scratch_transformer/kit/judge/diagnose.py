@@ -51,7 +51,7 @@ from scratch_transformer.kit.mistakes.attention import (
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MADE_FIRST, MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST
-from scratch_transformer.kit.mistakes.normalization import NO_EPS, ZERO_BY_ZERO
+from scratch_transformer.kit.mistakes.normalization import NO_EPS, OF_PLACES, ZERO_BY_ZERO
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ORDER = list(MISTAKES)
@@ -160,7 +160,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
             *([unsteady] if unsteady else ()),
             *_limits(session, findings),
             *(_does_without(session) if best else _scores_no_words(session)),
-            *(_has_besides(session) if best else ()),
+            *(_has_besides(session) if best and not any(f.form == OF_PLACES for f in findings) else ()),
         ),
         replaced=tuple(candidate.replaced),
         recipe=recipe,

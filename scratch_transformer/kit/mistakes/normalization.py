@@ -6,6 +6,10 @@ BA = "Ba et al. 2016, equation 3; Vaswani et al. 2017, section 3.1"
 
 OF_PLACES = "some for every place of a sentence"
 """A form of LN4."""
+OF_ROWS = (
+    "Has as many scales, and shifts, as features for every place of a sentence, and takes the first rows: the same "
+    "token is scaled otherwise wherever it stands, and the last places are trained by the longest sentences alone."
+)
 LARGE_EPS = "more than a hundredth"
 """A form of LN3 that ordinary tokens show."""
 NO_EPS = "none: a token whose features are all equal, as padding's zeros are, becomes NaN"
@@ -120,6 +124,7 @@ for size in (1.0, 0.01, 0.0005):
         source=BA,
         mathematics="right: y_i = γ_i · x̂_i + β_i      here: y_i = γ · x̂_i + β",
         severities={OF_PLACES: "harmless"},
+        fixes={OF_PLACES: "nn.Parameter(torch.ones(d_model)), the same for the token at every place; zeros likewise."},
         demo="""\
 import torch
 d_model = 512

@@ -172,7 +172,7 @@ def place(
     if id == "B22" and form:  # of a whole with others that are filled
         usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
     if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
-        usual = (*usual, rf"({'|'.join(map(re.escape, sorted(norms)))})\(")
+        usual = (rf"({'|'.join(map(re.escape, sorted(norms)))})\(", *usual)
     looked = own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms
     patterns = [*filter(None, (OF_FORMS.get((id, form)), *usual))]
     for unseen, pattern in ((unseen, pattern) for unseen in ((idle, ()) if idle else ((),)) for pattern in patterns):

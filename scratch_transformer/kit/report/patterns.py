@@ -27,7 +27,7 @@ TURNS = r"^(?!\s*(cos|sin|freq)).*=.*((?i:rot|rope)\w*\(|[@,(] *(self\.)?R\b)"
 PATTERNS: dict[str, str] = {
     "LN1": r"\.(std|var)(_mean)? ?\(", "LN2": r"eps", "LN3": r"(?<!st)eps",
     "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
-    "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(", "LN8": r"super",
+    "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(|norm\(.*dim", "LN8": r"super",
     "LN9": r"eps|std|var", "LN10": r"/.*(std|var|sig)|sqrt",
     "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
     "E4": r"\binit\.|uniform_|normal_|\.apply\(",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.detectors.construction import INITIALISES, empty_is_nan, text_of
-from scratch_transformer.kit.judge.running import running
+from scratch_transformer.kit.judge.running import running, watched
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.uncomputed import hidden_modules, moved_at_once, trained_in_vain
@@ -19,7 +19,7 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import DOES_TURN, TURNED_BETWEEN
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
-from scratch_transformer.kit.mistakes.normalization import OF_PLACES
+from scratch_transformer.kit.mistakes.normalization import OF_PLACES, OF_ROWS
 from scratch_transformer.kit.mistakes.paths import IN_AND_AROUND
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -41,12 +41,16 @@ def scalar_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 
 def norm_of_places(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """LN4: a norm of one token after the other whose scale and shift are those of the token's place, (T, d_model)."""
+    """LN4: a norm of one token after the other whose scale and shift are those of the token's place, (L, d_model).
+
+    L: the length, or the largest, of which the first rows are taken.
+    """
     module, probe = session.candidate.module, session.ran[0].probe
     x = probe.inputs.get("x")
     if best is None or module is None or x is None or not {*session.asked} <= {*session.candidate.missing}:
         return
-    own = {name: values for name, values in module.named_parameters() if values.shape == x.shape[1:]}
+    T, d = x.shape[1:]
+    own = {name: p for name, p in module.named_parameters() if p.dim() == 2 and p.shape[0] >= T and p.shape[1] == d}
     kept = {name: values.detach().clone() for name, values in own.items()}
     plain = call(session.candidate, probe.inputs)
     scales = [name for name, values in kept.items() if bool((values == 1).all())]
@@ -57,16 +61,39 @@ def norm_of_places(session: Session, best: Hypothesis | None) -> Iterator[Findin
         with torch.no_grad():
             for values in own.values():
                 values.normal_()
-        expected = plain * own[scales[0]] + sum(own[name] for name in shifts)
+        expected = plain * own[scales[0]][:T] + sum(own[name][:T] for name in shifts)
         is_one = distance(call(session.candidate, probe.inputs), expected, probe) <= ROUNDED
     finally:
         with torch.no_grad():
             for name, values in own.items():
                 values.copy_(kept[name])
     if is_one:
-        sizes = f"{tuple(x.shape[1:])}, for {x.shape[1]} tokens of {x.shape[2]} features"
-        said = f"The numbers of {' and '.join(f'self.{name}' for name in own)} are {sizes}: with others it stops."
-        yield Finding(MISTAKES["LN4"], said, OF_PLACES, name=f"self.{scales[0]}")
+        L = len(own[scales[0]])
+        ends = "with others it stops" if L == T else "a token is scaled by where it stands, and none may stand behind"
+        sizes = f"{(L, d)}, for {L} tokens of {d} features"
+        said = f"The numbers of {' and '.join(f'self.{name}' for name in own)} are {sizes}: {ends}."
+        does = "" if L == T else OF_ROWS
+        yield Finding(MISTAKES["LN4"], said, OF_PLACES, name=f"self.{scales[0]}", does=does)
+
+
+def one_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B15, of a norm whose weights stand for none of the reference's: called for each sublayer of a layer."""
+    module, inputs = session.candidate.module, session.ran[0].probe.inputs
+    if best is None or module is None or "B15" in best.ids or not session.kind.name.endswith(LAYERS):
+        return
+    left = [name.partition(" ")[0].rpartition(".")[0] for name in session.candidate.besides(**inputs)]
+    norms = {module.get_submodule(path): path for path in left if path}
+    calls: list[nn.Module] = []
+    with watched(module, lambda part, given, output: calls.append(part)):
+        call(session.candidate, inputs)
+    for norm, path in norms.items():
+        if calls.count(norm) > 1 and "norm" in type(norm).__name__.lower():
+            yield Finding(MISTAKES["B15"], f"In one call, self.{path} is called {calls.count(norm)} times.")
+            return
+
+
+LAYERS = ("Layer", "Block")
+"""How the names of kinds end that are one layer."""
 
 
 def other_start(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -291,6 +318,7 @@ def norm_beside(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("LN4",), scalar_norm),
     (("LN4",), norm_of_places),
+    (("B15",), one_norm),
     (("LN13",), other_start),
     (("LN6",), norm_without_bias),
     (("A14",), projection_biases),
