@@ -4,6 +4,7 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report import words
+from scratch_transformer.kit.report.finding import FINE
 
 HEAD = """
 class LMHead(nn.Module):
@@ -28,3 +29,56 @@ def test_of_another_width_no_numbers_are_compared(tmp_path):
     assert "numbers differ" not in said and "–" not in said
     assert "its output differs from that of torch.nn.Linear (with random tokens)" in said
     assert "Each token of it has 26 numbers, and the reference's has 13." in said
+
+
+ONE_HEAD = """
+class EmbeddingLayer(nn.Module):
+    def __init__(self, vocab_size, d_model, context_length):
+        super().__init__()
+        self.token = nn.Embedding(vocab_size, d_model)
+        self.position = nn.Embedding(context_length, d_model)
+
+    def forward(self, x):
+        return self.token(x) + self.position(torch.arange(x.shape[1], device=x.device))
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(d_model, d_model) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(x.shape[-1])
+        future = torch.ones(x.shape[1], x.shape[1], device=x.device).triu(1).bool()
+        return scores.masked_fill(future, float("-inf")).softmax(-1) @ v
+
+
+class TransformerBlock(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.attention = SelfAttention(d_model)
+        self.network = nn.Sequential(nn.Linear(d_model, 4 * d_model), nn.ReLU(), nn.Linear(4 * d_model, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.network(self.norm2(x))
+
+
+class SmallGPT(nn.Module):
+    def __init__(self, vocab_size, d_model, context_length):
+        super().__init__()
+        self.embedding = EmbeddingLayer(vocab_size, d_model, context_length)
+        self.block, self.norm = TransformerBlock(d_model), nn.LayerNorm(d_model)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, x):
+        return self.head(self.norm(self.block(self.embedding(x))))
+"""
+
+
+def test_a_head_of_words_is_no_number_of_heads(tmp_path):
+    """A model of one head, as its parts have it, is compared with one head."""
+    model = check_text(ONE_HEAD, tmp_path)["SmallGPT"]
+    assert model.verdict in FINE and [one.id for one in model.mistakes] == ["B1"]

@@ -386,3 +386,19 @@ class LabelSmoothing(nn.Module):
 def test_of_a_loss_that_stops_the_way_to_call_it_that_came_farthest_is_told(tmp_path):
     """Of tokens it stops at once, as it takes sentences; of these, where its mistake is."""
     assert "q.scatter_(2, target" in check_text(OF_SENTENCES, tmp_path)["LabelSmoothing"].problem
+
+
+CROSS_ENTROPY = """
+def cross_entropy(input, target, ignore_index=None):
+    losses = input.exp().sum(-1).log() - input.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    if ignore_index is not None:
+        kept = target != ignore_index
+        return (losses * kept).sum() / COUNT
+    return losses.mean()
+"""
+
+
+@pytest.mark.parametrize("count, ids", [("kept.sum()", []), ("kept.numel()", ["T4"])])
+def test_a_loss_that_ignores_nothing_by_default_is_told_what_to_ignore(count, ids, tmp_path):
+    result = check_text(CROSS_ENTROPY.replace("COUNT", count), tmp_path)["cross_entropy"]
+    assert [one.id for one in result.mistakes] == ids

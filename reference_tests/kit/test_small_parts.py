@@ -248,3 +248,48 @@ def test_a_norm_over_other_axes_is_named_beside_all_that_std_brings_along(tmp_pa
     assert result.verdict == "mistake" and {"LN1", "LN2", "LN7"} == {*severe}, result
     assert severe["LN7"].form == f"over {where}"
     assert "times PyTorch's" not in severe["LN1"].evidence  # its ratio would be that of all three
+
+
+POWERS = """
+import numpy as np
+
+def {name}(values: torch.Tensor, dim: int = -1):
+    powers = np.e ** ({given})
+    return {output}
+"""
+
+
+@pytest.mark.parametrize("name, given, output, ids", [
+    ("softmax", "values - values.amax(dim=dim, keepdim=True)", "powers / powers.sum(dim=dim, keepdim=True)", []),
+    ("softmax", "values", "powers / powers.sum(dim=dim, keepdim=True)", ["A26"]),
+    ("log_softmax", "values", "values - powers.sum(dim=dim, keepdim=True).log()", ["A26"]),
+    ("log_softmax", "values", "torch.log_softmax(values, dim)", []),
+    ("log_softmax", "values", "torch.log_softmax(values, dim - 1)", ["A2"]),
+])  # fmt: skip
+def test_a_number_of_numpys_makes_no_function_of_arrays(name, given, output, ids, tmp_path):
+    result = only(POWERS.format(name=name, given=given, output=output), tmp_path)
+    assert (result.kind, [one.id for one in result.mistakes]) == (name, ids)
+    assert result.verdict == ("mistake" if ids else "matches the builtin")
+
+
+ENDS = """
+class Linear(nn.Module):
+    def __init__(self, {names}, bias=True):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn({shape}))
+        self.bias = nn.Parameter(torch.zeros({width})) if bias else None
+
+    def forward(self, x):
+        x = x @ self.weight
+        return x if self.bias is None else x + self.bias
+"""
+
+
+@pytest.mark.parametrize("names, shape, verdict", [
+    ("x, y", "x, y", "matches the builtin"),
+    ("x, y", "y, x", "crashed"),
+    ("n, m", "n, m", "matches the builtin"),
+])  # fmt: skip
+def test_a_linear_layer_is_told_what_goes_in_and_then_what_comes_out(names, shape, verdict, tmp_path):
+    result = only(ENDS.format(names=names, shape=shape, width=names[-1]), tmp_path)
+    assert (result.kind, result.verdict) == ("Linear", verdict)

@@ -17,6 +17,8 @@ def libraries(function: Any) -> set[str]:
     found = set()
     for one in reached(function):
         found |= {root for value in _named(one) if (root := _root(value)) in LIBRARIES}
+    if found == {"numpy"} and {"dim", "keepdim"} & _words(inspect.unwrap(function)):
+        found |= _imported(inspect.unwrap(function).__globals__)  # np.e ** x may be a tensor: (…).sum(dim=1)
     return found or _of_module(inspect.unwrap(function))
 
 
@@ -73,8 +75,12 @@ def _root(value: Any) -> str:
 def _of_module(function: Any) -> set[str]:
     """Of a function that only calls methods: x.std(-1, keepdims=True) is NumPy's; else what its module imports."""
     found = _imported(getattr(function, "__globals__", {}))
-    words = [word for part in function.__code__.co_consts if isinstance(part, tuple) for word in part]
-    return {"numpy"} if "numpy" in found and {"keepdims", "axis"} & {str(word) for word in words} else found
+    return {"numpy"} if "numpy" in found and {"keepdims", "axis"} & _words(function) else found
+
+
+def _words(function: Any) -> set[str]:
+    """The names by which a function gives arguments, as far as its code tells: x.sum(dim=1, keepdim=True)."""
+    return {str(word) for part in function.__code__.co_consts if isinstance(part, tuple) for word in part}
 
 
 def _imported(namespace: dict[str, Any]) -> set[str]:

@@ -50,7 +50,8 @@ class Softmax(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         axis = self.axes[self.recipe.softmax_over]
         if self.recipe.masking == "overflows":
-            return x.exp() / x.exp().sum(axis, keepdim=True)
+            total = x.exp().sum(axis, keepdim=True)
+            return x - total.log() if self.recipe.output == "log-probabilities" else x.exp() / total
         if self.recipe.output == "log-probabilities":
             return functional.log_softmax(x, axis)
         return functional.softmax(x, axis)

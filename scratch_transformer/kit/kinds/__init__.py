@@ -26,6 +26,7 @@ KINDS: dict[str, Kind] = {
             norms.LAYER_NORM,
             norms.RMS_NORM,
             layers.SOFTMAX,
+            layers.LOG_SOFTMAX,
             layers.GELU,
             layers.SILU,
             layers.LINEAR,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -44,7 +45,9 @@ def softmax_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 def large(settings: Settings) -> Probe:
-    x = torch.tensor([[[[1000.0, 999.0, 0.0]]]], dtype=torch.float64)
+    x = torch.tensor(
+        [[[[1000.0, 999.0, 0.0], [0.0, 1.0, 2.0]]]], dtype=torch.float64
+    )  # logarithms of 0 alone say nothing
     return Probe("large", {"x": x}, shows="scores of 1000")
 
 
@@ -151,6 +154,14 @@ SOFTMAX = Kind(
     extras=(Extra(("A26",), large),),
     oracle=builtin_softmax,
     builtin="torch.softmax",
+)
+LOG_SOFTMAX = replace(
+    SOFTMAX,
+    name="log_softmax",
+    what="The logarithms of the weights that softmax gives.",
+    synonyms=("logsoftmax", "stablelogsoftmax", "mylogsoftmax"),
+    designs={"": {"output": "log-probabilities"}},
+    builtin="torch.log_softmax",
 )
 ACTIVATIONS = {
     "ReLU": {"activation": "relu"},

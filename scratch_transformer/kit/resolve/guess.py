@@ -119,8 +119,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
 
 WRITERS = ("GreedyDecoding", "BeamSearch", "Sampling")
 WITHOUT_WEIGHTS = (
-    *("Loss", "LossOfLogProbabilities", "softmax", "GELU", "SiLU", "PositionalEncoding", "RotaryEmbedding"),
-    "ScaledDotProductAttention",
+    *("Loss", "LossOfLogProbabilities", "softmax", "log_softmax", "GELU", "SiLU", "PositionalEncoding"),
+    *("RotaryEmbedding", "ScaledDotProductAttention"),
 )
 """What a plain class may be whose forward is called by its name."""
 WEIGHTED = {"Linear", "Embedding", "Parameter", "MultiheadAttention", "LayerNorm"}
@@ -290,7 +290,9 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0  # CausalMHAWithRoPE
     if any((kind.name == name) != is_one(thing) for name, is_one in ALONE_IN_THIS.items()):
         return 0.0
-    bare = ("SiLU", "GELU", "softmax") if names_in(thing) & WEIGHTED else ("SiLU", "GELU")  # of Softmax(dim), an axis
+    bare = (
+        ("SiLU", "GELU", "softmax", "log_softmax") if names_in(thing) & WEIGHTED else ("SiLU", "GELU")
+    )  # of Softmax(dim), an axis
     if kind.name in bare and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):
         return 0.0  # SiLUFFN is a network
     fit = fitness(kind, thing)

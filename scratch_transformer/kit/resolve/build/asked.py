@@ -103,7 +103,8 @@ def is_one_head(thing: Any) -> bool:
     if is_called_head(thing.__name__) and not _means(thing, "d_k"):
         return True
     read = {name for member in vars(thing).values() if inspect.isfunction(member) for name in member.__code__.co_names}
-    names = read | {parameter.name for parameter in parameters}
+    called = {*re.findall(r"\bself\.(\w+)\(", source_of(thing))}  # self.head(x), which gives the scores of words
+    names = (read - called) | {parameter.name for parameter in parameters}
     return bool(parameters) and not any("num_heads" in settings_of(name) for name in names)
 
 

@@ -22,6 +22,8 @@ VOCABULARIES = {"vocab_size", "src_vocab_size", "tgt_vocab_size"}
 COUNTS = {*VOCABULARIES, "num_layers"}
 """Of words and layers, which a table of positions has none of: what it is told as that is how many rows it has."""
 EMBEDDINGS = {"embedding", "embeddings"}
+ENDS = ("d_model", "d_out")
+"""What a linear layer is told first, in whatever words: Linear(x, y)."""
 AXIS = ("axis", "dim")
 """What is no width where nothing has one: of a softmax."""
 
@@ -51,6 +53,7 @@ class Values:
         """Whether another name than num_embeddings is that of a vocabulary's size."""
         self._words: dict[str, str] = {}
         self._rows: tuple[str, ...] = ()
+        self._ends: dict[str, str] = {}
 
     def __call__(self, name: str) -> Any:
         if self.fixes(name):
@@ -101,6 +104,8 @@ class Values:
         wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words and is_setting(n)]
         if len(wide) == 1:
             self.names.setdefault("d_model", wide[0])  # hidden_dim, if nothing else is
+        if self.own == {*ENDS} and not any({*settings_of(n)} & {*ENDS} for n in names[: len(ENDS)]):
+            self._ends = dict(zip(names, ENDS, strict=False))
         if "d_model" in self.names and "d_ff" in self.own:
             self._inner = self._unclear(names) or self._second(names) or self._one_letter(names)
 
@@ -110,6 +115,8 @@ class Values:
             return (self._words[name],)
         if name in self._rows:
             return ("max_len",)
+        if name in self._ends:
+            return (self._ends[name],)
         if self.of_head and settings_of(name) == ("num_heads",):
             return ("d_k",)
         if "axis" in self.own and plain(name) in AXIS:

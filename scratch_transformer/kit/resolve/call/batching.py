@@ -29,7 +29,7 @@ MASKS = ("mask", "memory_mask", "src_mask", "tgt_mask")
 
 def orders(kind: Kind) -> tuple[str, ...]:
     """Those that make sense for a kind: only the attention core is given heads; a softmax, also of matrices."""
-    if kind.name == "softmax":
+    if kind.name in ("softmax", "log_softmax"):
         return "one vector at a time", "one matrix at a time"
     if kind.name == "ScaledDotProductAttention":
         return tuple(AXES)[:3]

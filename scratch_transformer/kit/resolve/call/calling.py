@@ -328,6 +328,7 @@ def _by_name(
     for parameter in parameters:
         known = [setting for setting in settings_of(parameter.name) if setting in settings]
         is_number = isinstance(parameter.default, (int, float)) and not isinstance(parameter.default, bool)
+        is_number |= parameter.default is None and known == ["pad"] and "target" in tensors  # ignore_index=None
         if parameter.name not in found and known and is_number and is_setting(parameter.name):
             constants[parameter.name] = settings[known[0]]
         elif parameter.name not in found and known == ["label_smoothing"] and parameter.default is False:
