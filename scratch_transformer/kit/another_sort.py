@@ -40,6 +40,8 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in NETWORKS and module is not None and not [*module.parameters()]:
         return foreign.WEIGHTLESS
+    if inspect.isfunction(value) and foreign.why_not(value) == foreign.RETURNS_NOTHING:
+        return foreign.RETURNS_NOTHING
     if is_half(value, module or outcome.made):
         return foreign.HALF
     why = _of_its_calls(value, outcome.kind) or _of_lists(outcome)

@@ -28,7 +28,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report.finding import FAILED, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training
+from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training, writing
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names import inputs
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
@@ -88,7 +88,7 @@ class Checking:
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
-            value = as_module(value)
+            value = writing.with_its_model(as_module(value))
             is_other = inspect.isclass(value) and value.__module__ != loaded.module.__name__
             if not is_other and (plain := no_modules.result(name, value, source)) is not None:
                 self.results.broken[value] = plain.ids[0]
@@ -170,7 +170,7 @@ class Checking:
         return self.results.of(name, source, function.__code__.co_firstlineno, function, outcome, diagnosis)
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
-        value = as_module(value)
+        value = writing.with_its_model(as_module(value))
         for method, function in (*grouping.methods_of(value), *training.methods_of(value), *methods.methods_of(value)):
             self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
         if (draw := methods.draw_of(value)) is not None:
@@ -181,6 +181,8 @@ class Checking:
             kinds = (as_kind,) if as_kind else kinds
         elif as_kind and not only:
             kinds = (as_kind,) if as_kind in kinds else ()
+        if draw is not None and methods.draws_once(value):
+            return True  # it is judged as that
         if kinds:
             self.library.add(value, kinds)
             rank = self.order[kinds[0]]
@@ -209,7 +211,8 @@ class Checking:
             foreign.writes_alone(value, kinds[0]),
         )
         why = next(filter(None, whys), "")
-        return "" if why == foreign.RETURNS_NOTHING and kinds[0] == "GradientClipping" else why  # it clips in place
+        is_done = kinds[0] == "GradientClipping" or writing.prints(value)  # it clips in place
+        return "" if why == foreign.RETURNS_NOTHING and is_done else why
 
     # ---- Checking ----
 

@@ -143,6 +143,7 @@ class Recipe:
     penalty: str = "right"  # for what has been said already; "of new words": the prompt's ids have none
     removed: str = "-inf"  # the logits of what may not be drawn
     decoding: str = "right"
+    writes: str = "as told"  # "one more", "one less" than the longest text that is told
     window: str = "the end"  # of a text, of which a model takes so many words; "the beginning", "the last word",
     # "counted from the front", "all but the last"
     length_penalty: float = 0.0

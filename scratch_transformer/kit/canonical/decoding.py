@@ -40,7 +40,7 @@ class Greedy(nn.Module):
 
     def forward(self, next_logits: NextLogits, bos: int, eos: int, max_len: int) -> Tensor:
         ids, form = [bos], self.recipe.decoding
-        limit = max_len + {"one more": 1, "one less": -1}.get(form, 0)
+        limit = max_len + {"one more": 1, "one less": -1}.get(self.recipe.writes, 0)
         while len(ids) < limit:
             logits = next_logits(torch.tensor([self._cut(ids, next_logits)]))[0]  # (T, V)
             row = 0 if form == "first position" else -1

@@ -89,7 +89,7 @@ GREEDY = Kind(
     probes=greedy_probes,
     mistakes=("D4", "D6", "D8", "D9", "D10", "D11"),
     extras=(Extra(("D9",), longer),),
-    designs=combined(ENDS, {"": {}, "one more": {"decoding": "one more"}, "one less": {"decoding": "one less"}}),
+    designs=combined(ENDS, {"": {}, "one more": {"writes": "one more"}, "one less": {"writes": "one less"}}),
 )
 BEAM = Kind(
     name="BeamSearch",

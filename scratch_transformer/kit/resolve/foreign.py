@@ -67,6 +67,7 @@ NOTHING = (
     WEIGHTLESS,
     ACTIVATED,
     HALF,
+    RETURNS_NOTHING,
     OF_ITS_MODEL,
     SAID.partition("{")[0],
     *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS, LISTS)),

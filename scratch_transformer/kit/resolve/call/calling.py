@@ -322,7 +322,9 @@ def _by_name(
         elif "memory" in left and _is_of_encoder(parameter.name, unmatched):
             found[parameter.name] = left.pop(left.index("memory"))
         elif left:
-            found[parameter.name] = left.pop(left.index("max_len") if "max_len" in left else 0)
+            is_prompt = "bos" in left and "next_logits" in tensors and _is_prompt(parameter)
+            first = "bos" if is_prompt else "max_len" if "max_len" in left else left[0]
+            found[parameter.name] = left.pop(left.index(first))
         else:
             constants[parameter.name] = MEANINGLESS
     for parameter in parameters:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import itertools
 import re
@@ -23,6 +24,7 @@ from scratch_transformer.kit.resolve.build.config import Config
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
+from scratch_transformer.kit.resolve.functions import surroundings
 from scratch_transformer.kit.resolve.functions.methods import MORE, helpers_of
 from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
@@ -33,6 +35,9 @@ from scratch_transformer.kit.resolve.names.words import plain
 OF_SOURCE = re.compile(r"^(src|source|sent)|sentence|english|input")
 OF_TEXTS = {"lower", "split", "strip", "encode"}
 """What a function asks of a text, and of no ids: the words that it knows are in its file."""
+OF_BEGINNINGS = re.compile(r"prompt|start|text|seed|sentence|context|begin|input")
+EITHER = ("start", "begin")
+"""Names of the first id, or of the first ids."""
 TEXT = " ".join([str(SOURCE)] * SOURCE_LENGTH)
 """Of the source."""
 
@@ -49,6 +54,7 @@ def readings(
     texts = ("source", "text") if OF_SOURCE.search(plain(prompt)) else ("text", "source")
     of_words = texts if any(names_in(one) & OF_TEXTS for one in reached(function)) and not has_tokenizer else ()
     forms = (*(texts if has_tokenizer else ()), *of_words, "row", "ids", "list") if prompt else ("row",)
+    forms = ("number", *forms) if plain(prompt) in EITHER else forms
     ends = [EOS, *(number for number in _numbers(function) if number not in (BOS, EOS))]
     for end, column, form in itertools.product(ends, (False, True), forms):
         for last_only in (False, True) if "logit" not in plain(parameter) else (True, False):
@@ -122,8 +128,12 @@ class Decoder:
     def __init__(self, function: Callable[..., Any], arguments: Mapping[str, str], reading: Reading) -> None:
         self.function, self.reading = function, reading
         places = {name: parameter for parameter, name in arguments.items()}
-        self.model, self.prompt, self.limit = places["next_logits"], prompt_of(arguments), places.get("max_len", "")
-        self.samples, self.note = False, ""
+        self.model, self.prompt, self.limit = (
+            places["next_logits"],
+            prompt_of(arguments, function),
+            places.get("max_len", ""),
+        )
+        self.samples, self.note, self.around = False, "", surroundings.stand_ins(function)
         taken = inspect.signature(function).parameters.values()
         large = [
             p for p in taken if plain(p.name) in SAMPLING["top_k"] and type(p.default) is int and p.default > WORDS
@@ -136,20 +146,23 @@ class Decoder:
         next_logits = given[self.model]
         given[self.model] = ToyModel(next_logits, self.reading, helpers_of(self.function))
         if self.prompt:
-            first = torch.tensor([given[self.prompt]])
+            number = given.get(self.prompt, BOS)
+            first = torch.tensor([number])
             text = " ".join(map(str, first.tolist()))
             forms = {"row": first[None], "ids": first, "list": first.tolist(), "text": text, "source": TEXT}
+            forms["number"] = number
             given[self.prompt] = forms[self.reading.prompt]
         if MORE.search(plain(self.limit)):
             given[self.limit] -= 1  # the first id is there already
         given = {**given, **self.told}
-        values = ends_in(self.function)
+        values = self.around | ends_in(self.function)
         if (longest := longest_of(next_logits)) is not None:
             given |= dict.fromkeys(self.windows, longest)
             given |= {name: told.config(longest) for name, value in given.items() if isinstance(value, Config)}
             values |= dict.fromkeys(_windows_in(self.function), longest)
-        with Likeliest() as likeliest, _replaced(self.function, values):
+        with Likeliest() as likeliest, surroundings.replaced(self.function, values), _printed() as said:
             output = self.function(**given)
+            output = [*output] if inspect.isgenerator(output) else " ".join(said) if output is None else output
         self.samples = likeliest.used
         found = first_of(output)
         is_text = isinstance(found, str) or (
@@ -167,25 +180,31 @@ class Decoder:
 
 
 @contextmanager
-def _replaced(function: Any, values: Mapping[str, int]) -> Iterator[None]:
-    """Other values for globals of a function, for one call."""
-    before = [(one.__globals__, dict(one.__globals__)) for one in reached(function)] if values else []
+def _printed() -> Iterator[list[str]]:
+    """What is printed, in place of printing it: of some writers that is all that there is."""
+    said: list[str] = []
+    before = builtins.print
+    builtins.print = lambda *words, **options: said.extend(map(str, words))
     try:
-        for namespace, kept in before:
-            namespace.update({name: value for name, value in values.items() if name in kept})
-        yield
+        yield said
     finally:
-        for namespace, kept in before:
-            namespace.update({name: kept[name] for name in values if name in kept})
+        builtins.print = before
 
 
-def prompt_of(arguments: Mapping[str, str]) -> str:
-    """The parameter that takes the first ids, where there is none for the first id alone."""
+def prompt_of(arguments: Mapping[str, str], function: Any) -> str:
+    """The parameter that takes the first ids, where there is none for the first id alone.
+
+    Of a function that has a tokenizer from elsewhere, it may be a text that need not be given: start="Once".
+    """
     places = {name: parameter for parameter, name in arguments.items()}
     if "prompt" in places:
         return places["prompt"]
     found = places.get("bos", "")
-    return "" if OF_ENDS["bos"].fullmatch(plain(found)) or plain(found) in INPUTS["bos"].split() else found
+    if not found and "bos" not in arguments and surroundings.has_tokenizer(function):
+        texts = [p.name for p in inspect.signature(function).parameters.values() if isinstance(p.default, str)]
+        return next((name for name in texts if OF_BEGINNINGS.search(plain(name))), "")
+    is_one = OF_ENDS["bos"].fullmatch(plain(found)) or plain(found) in INPUTS["bos"].split()
+    return "" if is_one and plain(found) not in EITHER else found
 
 
 def first_of(output: Any) -> Any:
@@ -193,6 +212,8 @@ def first_of(output: Any) -> Any:
     if isinstance(output, Tensor):
         is_column = output.dim() == 2 and output.shape[1] == 1
         return output[:, 0] if is_column else output[0] if output.dim() == 2 else output
+    if isinstance(output, list) and output and all(isinstance(one, Tensor) and one.numel() == 1 for one in output):
+        return [int(one) for one in output]  # word by word
     while isinstance(output, (list, tuple)) and output and not isinstance(output[0], (int, str, np.integer)):
         if isinstance(output[0], Tensor) and output[0].dim() == 0:
             return [int(one) for one in output]

@@ -5,11 +5,13 @@ And of whatever draws the words that it writes, one draw: a function of logits, 
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import itertools
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +19,10 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.optimizing import SAID
 from scratch_transformer.kit.definitions import names_in, source_of, tree_of
-from scratch_transformer.kit.resolve.functions import writing
+from scratch_transformer.kit.kinds.decoding import BOS, EOS
+from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, Words, ids_of, is_table_of_words, is_tokenizer
+from scratch_transformer.kit.resolve.call.told import WORDS
+from scratch_transformer.kit.resolve.functions import surroundings, writing
 from scratch_transformer.kit.resolve.functions.toy import Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, first_or_last
@@ -72,39 +77,74 @@ def ends_of(function: Any) -> set[int | None]:
 def draw_of(writes: Any) -> Any:
     """One word that generate(model, idx, max_new_tokens, temperature, top_k) draws, as a function of the logits.
 
-    None of what cannot be told by what it draws.
+    Or that it draws for a text, with a tokenizer; or the one that next_token(model, idx, temperature) draws. None of
+    what cannot be told by what it draws.
     """
     parameters = inspect.signature(writes).parameters if inspect.isfunction(writes) else {}
     named = {name: plain(name) for name in parameters}
     told = [name for name, word in named.items() if any(word in words for words in SAMPLING.values())]
-    limit = next((name for name, word in named.items() if MORE.search(word) and word in INPUTS["max_len"].split()), "")
-    first, ids, *_ = [*parameters, "", ""]
-    takes_both = named.get(first) in INPUTS["next_logits"].split() and named.get(ids) in INPUTS["ids"].split()
-    is_known = {first, ids, limit, *told}.__contains__
-    is_told_all = all(is_known(name) or p.default is not p.empty for name, p in parameters.items())
-    if not (takes_both and limit and told and is_told_all and "multinomial" in names_in(writes)):
+    places = _places_of(writes, parameters, told) if told and "multinomial" in names_in(writes) else {}
+    if not places or not (places["limit"] or draws_once(writes)):
         return None
-    always = {name: True for name, word in named.items() if word in ("dosample", "sample")}
+    given: dict[str, Any] = {name: Tokenizer(BOS, EOS) for name in parameters if is_tokenizer(name)}
+    given |= {name: Words(WORDS) for name in parameters if is_table_of_words(name)}
+    given |= {name: True for name, word in named.items() if word in ("dosample", "sample")}
+    given |= {places["limit"]: 1 + len(SAID) * (not MORE.search(named[places["limit"]]))} if places["limit"] else {}
+    around, reads = surroundings.stand_ins(writes), bool(given.keys() & {*filter(is_tokenizer, parameters)})
+    texts = reads or surroundings.has_tokenizer(writes)
 
     @functools.wraps(writes)
     def draw(logits: Tensor, **options: Any) -> Tensor:
         row, error = logits.reshape(1, 1, -1), None
-        for last_only, pair in ((False, False), (False, True), (True, False)):
+        for text, (last_only, pair) in itertools.product((True, False) if texts else (False,), ANSWERS):
             toy = ToyModel(lambda ids: row.expand(*ids.shape, -1), Reading("row", last_only, pair), helpers_of(writes))
+            said = {places["model"]: toy, places["ids"]: " ".join(map(str, SAID)) if text else torch.tensor([SAID])}
             try:
-                written = torch.as_tensor(
-                    writes(toy, torch.tensor([SAID]), **{limit: 1}, **always, **options)
-                ).flatten()
-                return written[:1] if written[1:].tolist() == [*SAID] else written[-1:]
+                with surroundings.replaced(writes, around):
+                    return _last_of(writes(**said, **given, **options))
             except Exception as raised:  # the learner's code takes other answers from its model
                 error = error or raised
         raise error if error is not None else AssertionError
 
-    given = [p for name, p in parameters.items() if name in told]
+    taken = [p for name, p in parameters.items() if name in told]
     logits = inspect.Parameter("logits", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    draw.__signature__ = inspect.Signature([logits, *given])  # type: ignore[attr-defined]
+    draw.__signature__ = inspect.Signature([logits, *taken])  # type: ignore[attr-defined]
     draw.owner = getattr(writes, "owner", None)  # type: ignore[attr-defined]
     return draw
+
+
+ANSWERS = ((False, False), (False, True), (True, False))
+"""Of a model: the scores of all words; with a loss; of the next word alone."""
+
+
+def _places_of(writes: Any, parameters: Mapping[str, inspect.Parameter], told: Sequence[str]) -> dict[str, str]:
+    """Which parameters of a writer take the model, the first ids, and how many words; {} if others must be given."""
+    named = {name: plain(name) for name in parameters}
+    model = next((name for name, word in named.items() if word in INPUTS["next_logits"].split()), "")
+    texts = [name for name in parameters if is_tokenizer(name) or is_table_of_words(name)]
+    rest = [name for name in parameters if name not in (model, *told, *texts)]
+    limit = next((name for name in rest if named[name] in INPUTS["max_len"].split()), "")
+    has_text = bool(texts) or surroundings.has_tokenizer(writes)
+    ids = [n for n in rest if named[n] in INPUTS["ids"].split() or (has_text and BEGINNING.search(named[n]))]
+    known = {model, limit, *ids[:1], *told, *texts}
+    is_told_all = all(name in known or p.default is not p.empty for name, p in parameters.items())
+    return {"model": model, "ids": ids[0], "limit": limit} if model and ids and is_told_all else {}
+
+
+BEGINNING = re.compile(r"prompt|start|text|seed|sentence|context$|begin|input")
+
+
+def _last_of(written: Any) -> Tensor:
+    """The word that was drawn, of all that was written: the last one, or the first, before those that were there."""
+    found = ids_of(written) if isinstance(written, str) else written
+    ids = torch.as_tensor(found).flatten()
+    return ids[:1] if ids[1:].tolist() == [*SAID] else ids[-1:]
+
+
+def draws_once(function: Any) -> bool:
+    """Whether it has no loop: it draws the next word, and leaves it to others to go on."""
+    tree = tree_of(function)
+    return tree is not None and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree))
 
 
 MORE = re.compile(r"new|step|ntoken|numtoken|gen|words")

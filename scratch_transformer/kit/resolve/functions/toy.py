@@ -32,7 +32,7 @@ MARK = (0.0, 1.0, -2.0, 4.0)
 
 @dataclass(frozen=True)
 class Reading:
-    """How a decoding function is called. prompt: the form of the first ids, where it takes those and no number;
+    """How a decoding function is called. prompt: the form of the first ids, where it takes those and no "number";
     "text" of them, or "source" where the text is that of the source.
 
     last_only: the model answers with the scores of the next word alone. pair: with logits and a loss.

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scratch_transformer.kit.definitions import parameters_of, tree_of
+from scratch_transformer.kit.definitions import names_in, parameters_of, tree_of
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -30,6 +30,48 @@ def is_greedy(function: Any) -> bool:
     tree = tree_of(function) if inspect.isfunction(function) and models else None
     is_beam = any("beam" in plain(name) for name in (getattr(function, "__name__", ""), *names))
     return tree is not None and not is_beam and any(writes(tree, model) for model in models)
+
+
+def prints(function: Any) -> bool:
+    """Whether a function writes text and prints it."""
+    return is_greedy(function) and "print" in names_in(function)
+
+
+@functools.lru_cache(maxsize=1024)
+def with_its_model(function: Any) -> Any:
+    """What is given its model first, of a function that writes text with a global one; anything else as it is."""
+    tree = tree_of(function) if inspect.isfunction(function) else None
+    names = [p.name for p in parameters_of(function)] if tree is not None else []
+    if tree is None or any(input_of(name, ("next_logits",)) for name in names):
+        return function
+    read = [name for name in names_in(function) - {*names} if input_of(name, ("next_logits",))]
+    model = next((name for name in sorted(read) if _is_global(function, name) and writes(tree, name)), "")
+    if not model:
+        return function
+
+    @functools.wraps(function)
+    def given_a_model(**given: Any) -> Any:
+        namespace, other = function.__globals__, {model: given.pop(model)}
+        before = {name: namespace[name] for name in other if name in namespace}
+        namespace.update(other)
+        try:
+            return function(**given)
+        finally:
+            namespace.pop(model)
+            namespace.update(before)
+
+    signature = inspect.signature(function)
+    first = inspect.Parameter(model, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    given_a_model.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[first, *signature.parameters.values()]
+    )
+    return given_a_model
+
+
+def _is_global(function: Any, name: str) -> bool:
+    """Whether a function reads a global of this name, which is no class or function of its file."""
+    value = function.__globals__.get(name)
+    return name in function.__code__.co_names and not isinstance(value, type) and not inspect.isfunction(value)
 
 
 def writes(tree: ast.AST, model: str) -> bool:

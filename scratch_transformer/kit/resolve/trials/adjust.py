@@ -27,7 +27,7 @@ from scratch_transformer.kit.resolve.call.plan import (
 )
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
-from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules
+from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules, surroundings
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.trial import Trial
 from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
@@ -294,7 +294,8 @@ def adapted(function: Any, kind: Kind, plan: Plan, head_logs: bool | None = None
     if "next_logits" in kind.inputs:
         parameter = next((p for p, name in plan.arguments.items() if name == "next_logits"), None)
         if parameter:
-            prompt, has_tokenizer = decoders.prompt_of(plan.arguments), "tokenizer" in plan.arguments.values()
+            prompt, has_tokenizer = decoders.prompt_of(plan.arguments, function), "tokenizer" in plan.arguments.values()
+            has_tokenizer = has_tokenizer or surroundings.has_tokenizer(function)
             ways = decoders.readings(function, parameter, prompt, has_tokenizer, head_logs)
             return [decoders.Decoder(function, plan.arguments, way) for way in ways]
     return [function]

@@ -24,7 +24,7 @@ from scratch_transformer.kit.resolve.call import batching, caching, calling, for
 from scratch_transformer.kit.resolve.call.plan import SENTENCES, SHIFTED, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import decoders, methods, rotations, schedules, training
+from scratch_transformer.kit.resolve.functions import decoders, methods, rotations, schedules, surroundings, training
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
@@ -377,7 +377,8 @@ def _called(
         actual |= {"num_layers": 1} if is_alone or lone_attention(made, library.kind_of_class) else {}
     if "knows_eos" in kind.defaults:
         names = [p.name for p in construct.parameters_of(function)]
-        asks = any(map(is_tokenizer, names)) and decoders.asks_for_end(function)
+        reads_ids = any(map(is_tokenizer, names)) or surroundings.has_tokenizer(function)
+        asks = reads_ids and decoders.asks_for_end(function)
         asks = asks or EOS in decoders.ends_in(function).values() or EOS in methods.ends_of(function)
         actual["knows_eos"] = asks or any(input_of(name, ("eos",)) for name in names)
     if "takes_positions" in kind.defaults:

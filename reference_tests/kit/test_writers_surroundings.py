@@ -1,0 +1,161 @@
+"""What writes text with a tokenizer, a device or a model that its file makes elsewhere; that prints it, or yields it.
+
+And one word that is drawn, without a loop, or of a text.
+"""
+
+import pytest
+
+from reference_tests.kit.learners.checked import IMPORTS
+from scratch_transformer.kit import process
+from scratch_transformer.kit.discover.target import find
+
+pytestmark = pytest.mark.long
+
+TEXT = """
+chars = sorted("hello")
+stoi = {c: i for i, c in enumerate(chars)}
+itos = {i: c for c, i in stoi.items()}
+encode = lambda text: [stoi[c] for c in text]
+decode = lambda ids: "".join(itos[i] for i in ids)
+
+
+def of_the_main_block(model, prompt, max_new_tokens):
+    ids = torch.tensor([tokenizer.encode(prompt)]).to(device)
+    for _ in range(max_new_tokens):
+        ids = torch.cat([ids, model(ids)[:, -1].argmax(-1, keepdim=True)], 1)
+    return tokenizer.decode(ids[0].tolist())
+
+
+def of_lambdas(model, start="h", max_new_tokens=100):
+    ids = torch.tensor([encode(start)])
+    for _ in range(max_new_tokens):
+        ids = torch.cat([ids, model(ids)[:, -1].argmax(-1, keepdim=True)], 1)
+    return decode(ids[0].tolist())
+
+
+def of_tables(model, start, length):
+    ids = [stoi[c] for c in start]
+    for _ in range(length):
+        ids.append(model(torch.tensor([ids]))[0, -1].argmax().item())
+    return "".join(itos[i] for i in ids)
+
+
+def of_the_files_model(prompt, max_len=50):
+    ids = torch.tensor([tokenizer.encode(prompt)])
+    for _ in range(max_len):
+        ids = torch.cat([ids, model(ids)[:, -1].argmax(-1, keepdim=True)], 1)
+        if ids[0, -1] == EOS_IDX:
+            break
+    return tokenizer.decode(ids[0].tolist())
+
+
+def printed(model, prompt, max_new_tokens):
+    ids = torch.tensor([tokenizer.encode(prompt)])
+    for _ in range(max_new_tokens):
+        ids = torch.cat([ids, model(ids)[:, -1].argmax(-1, keepdim=True)], 1)
+    print("It says:", tokenizer.decode(ids[0].tolist()))
+
+
+def yielded(model, ids, max_new_tokens):
+    for _ in range(max_new_tokens):
+        word = model(ids)[:, -1].argmax(-1, keepdim=True)
+        ids = torch.cat([ids, word], 1)
+        yield word
+
+
+def generate_by_steps(model, start, max_new_tokens):
+    def grown(ids):
+        logits, _ = model(ids)
+        return torch.cat([ids, logits[:, -1].argmax(-1, keepdim=True)], 1)
+
+    ids = start
+    for _ in range(max_new_tokens):
+        ids = grown(ids)
+    return ids
+
+
+def generate_with_steps(model, ids, max_new_tokens):
+    for step in range(max_new_tokens):
+        ids = torch.cat([ids, model(ids)[:, -1].argmax(-1, keepdim=True)], 1)
+        print("step", step)
+
+
+def next_word(model, ids, temperature=1.0, top_k=None):
+    logits = model(ids)[:, -1] / temperature
+    if top_k is not None:
+        logits[logits < logits.topk(top_k).values[:, [-1]]] = -math.inf
+    return torch.multinomial(logits.softmax(-1), 1)
+
+
+def drawn_of_a_text(model, tokenizer, prompt, max_new_tokens, temperature=1.0):
+    ids = torch.tensor([tokenizer.encode(prompt)])
+    for _ in range(max_new_tokens):
+        logits = model(ids)[:, -1] / temperature
+        ids = torch.cat([ids, torch.multinomial(logits.softmax(-1), 1)], 1)
+    return tokenizer.decode(ids[0].tolist())
+
+
+if __name__ == "__main__":
+    tokenizer, device = object(), "cpu"
+"""
+GREEDY = [
+    "of_the_main_block",
+    "of_lambdas",
+    "of_tables",
+    "of_the_files_model",
+    "printed",
+    "yielded",
+    "generate_by_steps",
+]
+DRAWN = ["next_word.sampling", "drawn_of_a_text.sampling"]
+
+
+def report_of(text, folder):
+    path = folder / "learner.py"
+    path.write_text(IMPORTS + text)
+    return process.check(find(str(path)), path.name)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    return report_of(TEXT, tmp_path_factory.mktemp("writers"))
+
+
+@pytest.fixture(scope="module")
+def mistaken(tmp_path_factory):
+    text = TEXT.replace("argmax", "argmin").replace("/ temperature", "* temperature")
+    return report_of(text, tmp_path_factory.mktemp("writers"))
+
+
+@pytest.mark.parametrize("name", [*GREEDY, *DRAWN])
+def test_it_is_judged(name, report):
+    assert {one.name: one.verdict for one in report.results}[name] == "matches the builtin"
+
+
+@pytest.mark.parametrize(("name", "id"), [*((name, "D6") for name in GREEDY), *((name, "S1") for name in DRAWN)])
+def test_its_mistake_is_named(name, id, mistaken):
+    assert {one.name: one.ids for one in mistaken.results}[name] == [id]
+
+
+def test_what_writes_with_the_files_model_has_its_end(tmp_path):
+    text = TEXT.replace("ids[0, -1] == EOS_IDX", "ids[0, 0] == EOS_IDX")
+    assert {one.name: one.ids for one in report_of(text, tmp_path).results}["of_the_files_model"] == ["D4"]
+
+
+def test_what_prints_something_else_is_said_to_return_nothing(report):
+    assert "generate_with_steps (it returns nothing)" in report.ignored
+
+
+def test_what_draws_once_is_judged_as_that_alone(report):
+    assert "next_word" not in [one.name for one in report.results]
+    assert not any(said.startswith("next_word") for said in report.ignored)
+
+
+def test_the_files_own_globals_are_there_afterwards():
+    from scratch_transformer.kit.resolve.functions import surroundings
+
+    namespace = {"tokenizer": 5}
+    exec("def writes(model):\n    return tokenizer, device", namespace)
+    with surroundings.replaced(namespace["writes"], {"tokenizer": 6, "device": "cpu"}):
+        assert namespace["writes"](None) == (6, "cpu")
+    assert namespace["tokenizer"] == 5 and "device" not in namespace
