@@ -31,6 +31,8 @@ NOT_SEEN = {
     ("A5", "sees itself and the future"): "of a mask alone, it is A6 in the other convention",
     ("A6", "hides the diagonal"): "of a mask alone, it is A5 in the other convention",
 }
+NOT_FELT = "at least eps"
+"""A variance that is clamped at ε: no token within a layer has so little."""
 
 
 def cases(kinds):
@@ -38,6 +40,8 @@ def cases(kinds):
         kind = KINDS[name]
         for change in changes_of(kind):
             is_mask = name in ("CausalMask", "TargetMask")
+            if name != "LayerNorm" and ("variance", NOT_FELT) in change.entries:
+                continue
             if (change.id, change.form) == ("LN3", "1e-5") or (is_mask and (change.id, change.form) in NOT_SEEN):
                 continue
             yield pytest.param(name, change, id=f"{name}-{change.id}-{change.form}")

@@ -46,3 +46,25 @@ def test_a_norm_alone_and_a_layer_of_it_are_told_the_same(norm, eps, severity, t
     told = "LN3" in layer.inherited, "LN3" in [m.id for m in layer.mistakes if m.severity == "note"]
     assert told == (severity in ("mistake", "harmless"), severity == "note")
     assert not any(m.id == "LN3" and m.severity != "note" for m in layer.mistakes)  # it is told of the norm
+
+
+CLAMPED = """
+class Norm(nn.Module):
+    def __init__(self, width, eps=EPS):
+        super().__init__()
+        self.gain, self.offset, self.eps = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width)), eps
+
+    def forward(self, x):
+        mean, spread = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)
+        spread = spread.clamp(min=self.eps)
+        return self.gain * (x - mean) / torch.sqrt(DIVISOR) + self.offset
+"""
+
+
+@pytest.mark.parametrize("eps", ["1e-5", "1e-10"])
+@pytest.mark.parametrize("divisor, said", [("spread + self.eps", "added to that"), ("spread", "none is added")])
+def test_a_variance_that_is_clamped_at_its_eps_costs_nothing(eps, divisor, said, tmp_path):
+    norm = check_text(CLAMPED.replace("EPS", eps).replace("DIVISOR", divisor), tmp_path)["Norm"]
+    assert (norm.verdict, norm.ids) == ("harmless deviation", ["LN3"])
+    (named,) = norm.mistakes
+    assert said in named.form and "clamp" in named.code[named.line - named.first]

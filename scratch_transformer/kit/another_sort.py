@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of
+from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, parameters_of
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.kinds import KINDS
@@ -146,6 +146,9 @@ def _of_its_norms(kind: str, outcome: Outcome, library: Library) -> str:
     if candidate is None or candidate.module is None or not kind.endswith(("Layer", "Block")) or candidate.replaced:
         return ""
     attends = [part for _, part in walk(candidate.module) if _attends(part, library)]
+    owner: Any = type(candidate.module)
+    if not attends or "softmax" in names_in(owner):  # it attends itself, too
+        return ""
     within = {one for part in attends for one in part.modules()}
     with contextlib.suppress(Exception):  # the learner's code may raise anything
         probes = library.trial(outcome.kind, candidate.settings, candidate.made).probes
@@ -155,7 +158,7 @@ def _of_its_norms(kind: str, outcome: Outcome, library: Library) -> str:
         norms, sublayers = sum(len(named & {*part.modules()}) == 1 for part in named), len(attends) + 1
         if attends and norms == 2 * sublayers:
             return SAID.format(other_designs.BEFORE_AND_AFTER)
-        if attends and norms > sublayers:
+        if norms > sublayers:
             return SAID.format(f"a layer of {norms} norms, for {sublayers} sublayers")
     return ""
 

@@ -24,7 +24,7 @@ class Recipe:
     norm_dims: str = "features"
     norm_kind: str = "norm"  # "rms" or "centred": the other of LayerNorm and RMSNorm; "divided only": x / σ;
     # "mean divided": x - μ / σ
-    variance: str = "centred"
+    variance: str = "centred"  # "at least eps": clamped, and eps added where `eps_inside`
     norm_scale: str = "weight"  # "1 + weight", as in Gemma
     affine: str = "scale, shift"  # what is used of them: "scale", "shift", "neither"; "shift, scale": γ (x̂ + β);
     # "scale, shift in the divisor": γ (x - μ) / (σ + β)

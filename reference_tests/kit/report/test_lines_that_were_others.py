@@ -200,3 +200,27 @@ def test_a_file_whose_name_begins_with_a_number_is_imported_by_a_function():
     compile(text, "adapters.py", "exec")
     assert "importlib.import_module('02_norms').Norm" in text
     assert "from norms import Norm" in stubs.stub(KINDS["LayerNorm"], "Norm", "norms")
+
+
+BRACKETS = """
+class TokenNorm(nn.Module):
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.gain, self.offset, self.eps = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width)), eps
+
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)
+        spread = ((x - mean) ** 2).mean(-1, keepdim=True)
+        dev = (spread + self.eps) ** 0.5
+        RESULT
+"""
+
+
+@pytest.mark.parametrize("result", [
+    "return self.gain * (x - mean / dev) + self.offset",
+    "return self.gain * (x - mean) / (dev + self.offset)",
+    "return self.gain * ((x - mean) / dev + self.offset)",
+])  # fmt: skip
+def test_brackets_in_the_wrong_place_are_shown(result, tmp_path):
+    line, _ = _line(check_text(BRACKETS.replace("RESULT", result), tmp_path)["TokenNorm"], "LN14")
+    assert line.strip() == result

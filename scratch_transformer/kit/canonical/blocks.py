@@ -140,7 +140,8 @@ class Layer(nn.Module):
             return x
         given = first if self.recipe.network_input == "block's input" else x
         given = self.outputs[-1] if self.recipe.network_input == "earlier output" else given
-        others = {"stream": x, FIRST: first, "block's input": first, "earlier input": before}
+        others = {"stream": x, FIRST: first, "earlier input": before}
+        others |= dict.fromkeys(("block's input", "block's input, in both"), first)
         return self.connect(given, self.feed_forward, number, **others)
 
 
@@ -177,7 +178,7 @@ class DecoderLayer(Layer):
             if self.recipe.order != "no cross":
                 given = first if self.recipe.cross_input == "block's input" else x
                 others = {"stream": x, FIRST: first, **dict.fromkeys(("memory", "value", "key"), memory)}
-                others["block's input, in cross-attention"] = first
+                others |= dict.fromkeys(("block's input, in cross-attention", "block's input, in both"), first)
                 x = self.connect(given, lambda x: self._cross(x, memory, memory_mask, mask), 2, **others)
         return self.fed_forward(x, 3, first, before)
 

@@ -86,6 +86,9 @@ class Norm(nn.Module):
         variance = variance * (n / (n - self.recipe.ddof)) if n > self.recipe.ddof else variance * float("nan")
         if self.recipe.variance == "absolute":
             return centred.abs().mean(dims, keepdim=True) + self.eps
+        if self.recipe.variance == "at least eps":
+            variance = variance.clamp(min=self.eps)
+            return (variance + self.eps if self.recipe.eps_inside else variance).sqrt()
         if self.recipe.variance in POWERS:
             return POWERS[self.recipe.variance](variance, self.eps)
         divisor = (variance + self.eps).sqrt() if self.recipe.eps_inside else variance.sqrt() + self.eps

@@ -77,6 +77,7 @@ CROSS_MISTAKES = (
     "A21:values come from the decoder", "A22", "A27", "A35", "A36", "B31",
     "B23:attention's output is added to the encoder's",
     "B23:the output of the attention to the encoder is added to the block's first input",
+    "B23:what the attention to the encoder gives, and the network, is added to the block's first input",
     "B23:the feed-forward network's output is added to the input of the sublayer before",
     "B23:the attention to the encoder is given the block's first input",
 )  # fmt: skip

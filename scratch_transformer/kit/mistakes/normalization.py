@@ -23,6 +23,9 @@ MACHINE = "its number type's, as nn.RMSNorm has where it is told none"
 """A form of LN3; float64's, in which everything is computed here."""
 MACHINE_EPS = 2.0**-52
 
+AT_LEAST = "the variance is made at least ε"
+"""A form of LN3, which is felt where the variance is less than ε: there it counts as ε."""
+
 IN_DIVISOR = "the shift is added to the divisor"
 """A form of LN14."""
 
@@ -96,12 +99,16 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
             "1e-5": {"eps": 1e-5},
             MACHINE: {"eps": MACHINE_EPS},
             "0": {"eps": 0.0},
+            f"{AT_LEAST}, and ε is added to that": {"variance": "at least eps"},
+            f"{AT_LEAST}, and none is added": {"variance": "at least eps", "eps_inside": False},
         },
         severities={LARGE_EPS: "mistake", NO_EPS: "mistake", ZERO_BY_ZERO: "mistake", OF_RMS: "note"},
         fixes={
             NO_EPS: "(x - mean) / torch.sqrt(var + eps), with eps=1e-5: nothing is divided by 0.",
             ZERO_BY_ZERO: "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps), with the eps of the model, as 1e-6: "
             "nothing is divided by 0.",
+            f"{AT_LEAST}, and ε is added to that": "Leave the clamp out: torch.sqrt(var + eps) is PyTorch's.",
+            f"{AT_LEAST}, and none is added": "torch.sqrt(var + eps) is PyTorch's.",
         },
         demo="""\
 import torch

@@ -16,6 +16,9 @@ OF_LENT_LAYERS = (
 )
 """Forms of B25, the second of what may be right with its own layers."""
 OF_CROSS = "the output of the attention to the encoder is added to the block's first input"
+OF_NETWORK = "the feed-forward network's output is added to the block's first input"
+OF_BOTH = "what the attention to the encoder gives, and the network, is added to the block's first input"
+"""Forms of B23."""
 
 PATHS = (
     Mistake(
@@ -30,12 +33,13 @@ PATHS = (
         source=BLOCK,
         mathematics="right: y = norm(x + attention(x)), norm(y + f(y))      here, for example: norm(x + f(y))",
         changes={
-            "the feed-forward network's output is added to the block's first input": {"residual": "block's input"},
+            OF_NETWORK: {"residual": "block's input"},
             "the feed-forward network's output is added to the input of the sublayer before": {
                 "residual": "earlier input"
             },
             "attention's output is added to the encoder's": {"residual": "memory"},
             OF_CROSS: {"residual": "block's input, in cross-attention"},
+            OF_BOTH: {"residual": "block's input, in both"},
             "attention's output is added to the values": {"residual": "value"},
             "attention's output is added to the keys": {"residual": "key"},
             "the attention to the encoder is given the block's first input": {"cross_input": "block's input"},

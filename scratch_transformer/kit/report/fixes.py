@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from scratch_transformer.kit.mistakes.blocks import MOVED
+from scratch_transformer.kit.mistakes.normalization import AT_LEAST
 
 Rewrite = Callable[[str], str]
 MASK = r"(?P<mask>(?:self\.)?\w*mask\w*(?:\[[^\]]*\])?)"
@@ -59,6 +60,8 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
     if id in ("P5", "A30", "B32") and form:
         name, kept = form.rpartition(".")[2], "" if id == "P5" else ", persistent=False"
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
+    if id == "LN3" and form.startswith(AT_LEAST):
+        return None  # by what its variance is made, not by a default
     if id in WRITTEN:
         return WRITTEN[id]
     if id == "B10":

@@ -16,6 +16,7 @@ from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
+from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
 from scratch_transformer.kit.report import handed, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
@@ -42,13 +43,15 @@ MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
 UNSCALED = {("A1", "not scaled"), ("A1", "divided after the softmax")}
 """Not made by the number that scores are scaled with."""
-LAST = {*MERGES, ("B17", "at the end too")}
+LAST = {*MERGES, ("B17", "at the end too"), ("B23", OF_NETWORK)}
 """What comes after something right that has the same words."""
+OF_SECOND, SUMS = {("B23", OF_CROSS), ("B23", OF_BOTH)}, 3
+"""Of a decoder's layer, where no name says which of its sums is that of the attention to the encoder."""
 OF_NETWORKS = ("B7", "B16", "B17")
 """Mistakes that are made between two linear layers."""
 IN_NORMS = ("LN4", "LN6", "LN13")
 """Mistakes with a norm's scale and shift."""
-OF_DEVIATIONS = ("LN2", "LN9", "LN10")
+OF_DEVIATIONS = ("LN2", "LN9", "LN10", "LN14")
 """Mistakes with what a norm divides by: roots that others take are none of it."""
 OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
 """Mistakes that are made where the table of positions is made or read."""
@@ -291,6 +294,8 @@ def _meant(fits: list[int], room: _Room, id: str, form: str, part: str) -> int:
     if (id, form) == ("B15", UNUSED_NORMS):
         again = [number for at, (number, name) in enumerate(used) if name in [one for _, one in used[:at]]]
         return (again or fits)[0]
+    if (id, form) in OF_SECOND and len(fits) == SUMS:
+        return fits[1]
     return fits[-1 if (id, form) in LAST else 0]
 
 

@@ -17,7 +17,8 @@ from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, SOURCES_
 from scratch_transformer.kit.mistakes.decoding import ALL_BUT, FROM_BELOW_ZERO
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
-from scratch_transformer.kit.mistakes.paths import OF_CROSS
+from scratch_transformer.kit.mistakes.normalization import AT_LEAST, IN_DIVISOR
+from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
 OF_NORMS = ("B2", "B3", "B13", "B15")
@@ -29,7 +30,7 @@ PATTERNS: dict[str, str] = {
     "LN4": r"Parameter\(", "LN5": r"\*\*\s*2|pow\(|square",
     "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(|norm\(.*dim", "LN8": r"super",
     "LN9": r"eps|std|var", "LN10": r"/.*(std|var|sig)|sqrt",
-    "LN13": r"Parameter\(", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
+    "LN13": r"Parameter\(", "LN14": r"(?<!/)/(?!/)", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
     "E4": r"\binit\.|uniform_|normal_|\.apply\(",
     "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10_?000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
     "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P12": r"\+", "P10": r"10000|exp\(",
@@ -94,6 +95,7 @@ GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
 """What does not use what its norm makes."""
 TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
 NETWORK_CALLED = r"(?i)self\.(\w*(feed|ffn|fnn|mlp|network)|ff|fc|lin)\w*\("
+SHIFTED = r"\+ *self\.(?!\w*eps)"
 ONE_HEADS = (ONE_HEAD, ONE_TURNED, f"{ONE_HEAD}, with √d_k of several")
 PRODUCTS = r" @ |matmul\(|bmm\(|einsum\(|scaled_dot_product_attention\("
 OF_FORMS: dict[tuple[str, str], str] = {
@@ -140,6 +142,11 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("B6", NOT_DROPPED.format("self-attention")): r"(?i)self\.\w*(att|mha|heads)\w*\(",
     ("B6", NOT_DROPPED.format("the feed-forward network")): NETWORK_CALLED,
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
+    **{("LN3", f"{AT_LEAST}, and {what}"): r"clamp|clip|max" for what in ("ε is added to that", "none is added")},
+    **{
+        ("LN14", form): rf"[*/].*{SHIFTED}|{SHIFTED}.*[*/]|{SHIFTED}"
+        for form in ("the shift is scaled too", IN_DIVISOR)
+    },
     ("LN6", ""): r"\bif \w*bias\b|Norm\(.*\bbias=",
     ("B29", DROPS_ANYWAY): r"\b(nn\.)?Transformer(En|De)coderLayer\(|MultiheadAttention\(|Dropout\(",
     ("B29", WIDTH_OF_HEADS): r"(?i)head_?(size|dim|width)|dim_?head|\bd_?(k|head)\b",
@@ -152,7 +159,10 @@ OF_FORMS: dict[tuple[str, str], str] = {
         for what in ("the block's first input", "the output of the attention, without residual and norm")
     },
     ("B23", "the attention to the encoder is given the block's first input"): r"\b(enc|mem|src|context)\w*\b.*[,)]",
-    ("B23", OF_CROSS): r"\b\w+ \+.*(cross|enc|mem|src|context)|(cross|enc|mem|src|context)\w*\)* \+",
+    **dict.fromkeys(
+        (("B23", OF_CROSS), ("B23", OF_BOTH)),
+        r"\b\w+ \+.*(cross|enc|mem|src|context)|(cross|enc|mem|src|context)\w*\)* \+",
+    ),
     ("A21", "values come from the decoder"): r"(\w+), *(key=|k=)?(enc|mem|src|context)\w*, *(value=|v=)?\1\b",
     **{
         (

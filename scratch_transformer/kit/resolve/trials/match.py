@@ -46,6 +46,8 @@ SPECIAL = (*batching.AXES, caching.TOKENWISE)
 MOST_NUMBERS = 30_000_000
 MOST_STOPS = 2
 """Ways to call in which one length is refused, before sequences of another are tried."""
+LEAST_TRIED = 2
+"""Ways to call, of which the first may stop, however little time is left: forward(x, y) may take memory first."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
@@ -388,7 +390,7 @@ def _called(
         actual["takes_positions"] = any(input_of(name, ("positions",)) for name in names)
     problem: Outcome | None = None
     forms: set[str] = set()
-    stops, fitting = 0, ""  # the order of dimensions that first gave an output of the right form
+    stops, tried, fitting = 0, 0, ""  # the order of dimensions that first gave an output of the right form
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         keeps = not is_function and caching.keeps(made)
@@ -425,7 +427,8 @@ def _called(
                 stops += bool(wired.lengths(outcome.error, settings))
                 if stops == MOST_STOPS and not forms:
                     yield problem  # before time is up: sequences of its longest length may be all that it needs
-            if library.is_late:
+            tried += 1
+            if library.is_late and (forms or tried >= LEAST_TRIED):
                 break
     except (CannotCall, AssertionError) as error:  # the reference refuses such sizes: 3 heads for d_model = 17
         problem = Outcome(kind, stage="called", problem=str(error), error=error)
