@@ -28,7 +28,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report.finding import FAILED, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.functions import grouping, methods, sizes, training, writing
+from scratch_transformer.kit.resolve.functions import grouping, methods, schedules, sizes, training, writing
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names import inputs
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
@@ -46,8 +46,8 @@ FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
 SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 3.0
 """Of computing, for what is hard to resolve: what the easy components of a file leave, the others share."""
 SCRIPT = "training script"
-DRAW = ".sampling"
-"""How the name of one draw ends, of a method that writes text."""
+DRAW, RATES = ".sampling", ".schedule"
+"""How the name of one draw ends, of a method that writes text; of the rates, of one that makes an optimizer too."""
 Emit = Callable[..., None]
 Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
 """Of a component: its kind's place, its name, itself, its kinds, its file and line."""
@@ -173,6 +173,8 @@ class Checking:
         value = writing.with_its_model(as_module(value))
         for method, function in (*grouping.methods_of(value), *training.methods_of(value), *methods.methods_of(value)):
             self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
+        for method, function in schedules.methods_of(value):
+            self.add(f"{name}.{method}{RATES}", function, source, function.__code__.co_firstlineno)
         if (draw := methods.draw_of(value)) is not None:
             self.add(f"{name}{DRAW}", draw, source, line)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")

@@ -127,6 +127,7 @@ class Recipe:
     decoded: str = "the text"
     cosine: str = "right"
     cosine_warmup: str = "from 0"
+    cosine_steps: str = "from 0"  # "from 1": the first step is taken for the second, of all that is computed
     adam_correction: str = "both"  # of the two moments' start at zero
     adam_eps: str = "outside"  # "inside": √(v̂ + ε); "uncorrected": √v + ε
     adam_moments: str = "right"

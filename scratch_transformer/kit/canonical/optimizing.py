@@ -107,6 +107,7 @@ class CosineSchedule(nn.Module):
     def forward(self, steps: Tensor) -> Tensor:
         high, low = self.settings["max_lr"], self.settings["min_lr"]
         n, warmup, total, form = steps.double(), self.settings["warmup"], self.settings["total"], self.recipe.cosine
+        n = n + 1 if self.recipe.cosine_steps == "from 1" else n
         rise = {"from 0": n / warmup, "from 1": (n + 1) / warmup, "from 1, to 1": (n + 1) / (warmup + 1),
                 "none": torch.full_like(n, math.inf)}[self.recipe.cosine_warmup]  # fmt: skip
         begin, length = {

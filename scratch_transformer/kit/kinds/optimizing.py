@@ -97,6 +97,7 @@ WARMUPS = {
     "": {"cosine_warmup": "from 0"},
     "the first step has a part already": {"cosine_warmup": "from 1"},
     "the first step has a part already, of warmup + 1": {"cosine_warmup": "from 1, to 1"},
+    "counted from 1": {"cosine_steps": "from 1"},
 }
 COSINE = Kind(
     name="CosineSchedule",

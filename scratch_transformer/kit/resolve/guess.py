@@ -37,7 +37,7 @@ from scratch_transformer.kit.resolve.fitness import (
 )
 from scratch_transformer.kit.resolve.functions import padded, training, writing
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
-from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule
+from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule, is_warmup
 from scratch_transformer.kit.resolve.functions.tokenizing import is_tokenizer
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.likeness import ADAPTER, HEAD, NAMED, by_last_word, likeness
@@ -141,7 +141,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     is_class = isinstance(thing, type)
     if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
         own = {
-            "WarmupSchedule": is_schedule(thing),
+            **dict.fromkeys(("WarmupSchedule", "CosineSchedule"), is_schedule(thing)),
             "AdamW": training.is_optimizer(thing),
             "Tokenizer": is_tokenizer(thing),
             **dict.fromkeys(WITHOUT_WEIGHTS, inspect.isfunction(vars(thing).get("forward"))),
@@ -249,6 +249,7 @@ def _is_container(thing: Any) -> bool:
 
 BY_CONTENT = {
     "CosineSchedule": is_cosine,
+    "WarmupSchedule": is_warmup,
     "DecayGroups": makes_groups,
     "GradientClipping": training.clips,
     "Sampling": training.draws,

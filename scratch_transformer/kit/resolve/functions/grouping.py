@@ -16,6 +16,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.canonical.optimizing import to_optimize
 from scratch_transformer.kit.definitions import names_in, source_of
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 OPTIMIZER = {
@@ -32,6 +33,7 @@ OPTIMIZES = re.compile(r"optim")
 """In the name of what makes an optimizer."""
 KEPT = ("config", "cfg", "conf", "hparams", "args")
 """Where a model keeps what it is told."""
+STEPS = {"warmup": 8, "total": 40, "d_model": 48, "step": 40}
 OTHERS: dict[str, Any] = {"betas": (0.9, 0.95), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "device": "cpu"}
 
 
@@ -66,7 +68,7 @@ def reading(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
 
     def shrinks(decay: Tensor) -> Tensor:
         model = to_optimize()
-        for name, value in {**kept, **dict.fromkeys(KEPT, SimpleNamespace(**kept))}.items():
+        for name, value in {**kept, **dict.fromkeys(KEPT, _Kept(**kept))}.items():
             if not hasattr(model, name):
                 setattr(model, name, value)
         groups = _groups(function(model, **told))
@@ -75,6 +77,16 @@ def reading(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
         return torch.tensor([*values, float(is_grouped or len(groups) > 1)], dtype=torch.float64)
 
     return shrinks
+
+
+class _Kept(SimpleNamespace):
+    """What a model is told. What else it is asked for is of a schedule, which sets no weight decay."""
+
+    def __getattr__(self, name: str) -> Any:
+        known = next((one for one in settings_of(name) if one in STEPS), None)
+        if known is None:
+            raise AttributeError(name)
+        return STEPS[known]
 
 
 def _groups(made: Any) -> Any:

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import re
+import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import names_in, source_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
+KINDS = ("WarmupSchedule", "CosineSchedule")
 STEPS = re.compile(r"step|update", re.I)
 START = 1.0
 """The rate that an optimizer has before a schedule sets it."""
-RATES = ("rate", "get_rate", "lr", "learning_rate", "lrate")
+RATES = ("rate", "get_rate", "lr", "learning_rate", "lrate", "get_lr", "lr_at", "get_learning_rate")
 
 
 class Recording(torch.optim.SGD):
     """An optimizer that notes the learning rate of each of its steps. rates: so far."""
 
-    def __init__(self) -> None:
-        super().__init__([nn.Parameter(torch.zeros(1))], lr=START)
+    def __init__(self, lr: float = START) -> None:
+        super().__init__([nn.Parameter(torch.zeros(1))], lr=lr)
         self.rates: list[float] = []
 
     @property
@@ -39,35 +42,192 @@ class Recording(torch.optim.SGD):
 
 
 def is_schedule(cls: Any) -> bool:
-    """A class that has a method to take a step, and takes an optimizer or has a method for the rate."""
+    """A class that has a method to take a step, and takes an optimizer or has a method for the rate.
+
+    Or one whose method for the rate is told the step.
+    """
     if not isinstance(cls, type) or issubclass(cls, nn.Module):
         return False
     methods = [name for base in cls.__mro__ for name in vars(base) if not name.startswith("__")]
-    return bool(optimizers(cls) or set(methods) & set(RATES)) and any(map(STEPS.search, methods))
+    steps = any(map(STEPS.search, methods))
+    return (bool(optimizers(cls, {}) or {*methods} & {*RATES}) and steps) or _of_a_step(cls) is not None
 
 
-def is_cosine(function: Any) -> bool:
-    """A function of a step, of the least and the greatest rate, and of a number of steps, that computes a cosine."""
-    if not inspect.isfunction(function) or "cos" not in names_in(function):
+def _of_a_step(cls: type) -> str | None:
+    """The method of a class that gives the rate of a step which it is told: get_lr(self, step)."""
+    own = [name for name in ("__call__", *RATES) if inspect.isfunction(vars(cls).get(name))]
+    given = {name: [p for p in parameters_of(vars(cls)[name]) if p.name != "self"] for name in own}
+    return next((n for n, taken in given.items() if len(taken) == 1 and input_of(taken[0].name, ("steps",))), None)
+
+
+def is_cosine(thing: Any) -> bool:
+    """A function of a step, of the least and the greatest rate, and of a number of steps, that computes a cosine.
+
+    Or a class, or what makes one of torch's with an optimizer that it is given: of half a cosine, or of a line.
+    """
+    if not inspect.isfunction(thing) or is_maker(thing):
+        return kind_of(thing) == "CosineSchedule"
+    if "cos" not in names_in(thing):
         return False
-    step, *others = [parameter.name for parameter in parameters_of(function)] or [""]
+    step, *others = [parameter.name for parameter in parameters_of(thing)] or [""]
     told = {setting for name in others for setting in settings_of(name)[:1]}
     is_told = {"max_lr", "min_lr"} <= told and bool(told & {"warmup", "total"})
     return is_told and input_of(step, ("steps",)) is not None
 
 
-def optimizers(cls: Any) -> dict[str, Recording]:
-    """For the parameters of a constructor that take an optimizer."""
-    return {p.name: Recording() for p in parameters_of(cls) if p.name.lower().startswith(("opt", "inner_opt"))}
+def is_warmup(thing: Any) -> bool:
+    """A class, or what makes a schedule of torch's, whose rate falls with the root of the step."""
+    return kind_of(thing) == "WarmupSchedule"
 
 
-def of_steps(made: Any) -> Callable[..., Any]:
+MADE = ("LambdaLR", "LRScheduler", "_LRScheduler", "SequentialLR")
+ROOT = re.compile(r"\*\*\s*\(?\s*-?\s*(0?\.5|1\.5|\(?-?1 ?/ ?2)|\brsqrt\b|\bsqrt\b|\bpow\(")
+
+
+@functools.lru_cache(maxsize=1024)
+def kind_of(thing: Any) -> str:
+    """The kind of a schedule that is a class, or that something makes with an optimizer; "" of anything else."""
+    own = {*vars(thing)} if isinstance(thing, type) else set()
+    sets_rates = {"lr", "param_groups", "base_lrs", *RATES} & (own | names_in(thing))
+    if not (is_maker(thing) or (is_schedule(thing) and sets_rates)):
+        return ""
+    text = "".join(map(source_of, _parts_of(thing)))
+    told = {setting for name in named_by(thing) for setting in settings_of(name)[:1]}
+    if re.search(r"\bcos\(", text):
+        return "CosineSchedule"
+    if "warmup" in told and ROOT.search(text):
+        return "WarmupSchedule"
+    return "CosineSchedule" if {"warmup", "total"} <= told and is_maker(thing) else ""
+
+
+def named_by(thing: Any) -> set[str]:
+    """The names in something, and in the methods of its class that a method which makes a schedule names."""
+    return {name for one in _parts_of(thing) for name in names_in(one)}
+
+
+def _parts_of(thing: Any) -> list[Any]:
+    owner = getattr(thing, "owner", None)
+    helpers = [getattr(owner, name, None) for name in names_in(thing)] if owner is not None else []
+    return [thing, *(one for one in helpers if inspect.isfunction(one) and not hasattr(nn.Module, one.__name__))]
+
+
+def is_maker(thing: Any) -> bool:
+    """Whether a function makes a schedule of torch's for the optimizer that it is given, or for its model's."""
+    is_one = inspect.isfunction(thing) and bool({*MADE} & names_in(thing))
+    return is_one and bool(optimizers(thing, {}) or hasattr(thing, "owner"))
+
+
+def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
+    """The methods of a class of modules that make a schedule beside its optimizer: configure_optimizers(self)."""
+    members = vars(thing).items() if isinstance(thing, type) and issubclass(thing, nn.Module) else ()
+    for name, one in members:
+        if inspect.isfunction(one) and "LambdaLR" in names_in(one) and [p.name for p in parameters_of(one)] == ["self"]:
+            function = types.FunctionType(one.__code__, one.__globals__, name, None, one.__closure__)
+            function.__module__, function.__qualname__ = one.__module__, one.__qualname__
+            function.owner = thing  # type: ignore[attr-defined]
+            yield name, function
+
+
+def optimizers(thing: Any, settings: Mapping[str, Any]) -> dict[str, Recording]:
+    """For the parameters of a constructor, or of what makes a schedule, that take an optimizer."""
+    names = [p.name for p in parameters_of(thing) if p.name.lower().startswith(("opt", "inner_opt"))]
+    return {name: Recording(rate_of(thing, settings)) for name in names}
+
+
+def rate_of(thing: Any, settings: Mapping[str, Any]) -> float:
+    """The rate that an optimizer has of which a schedule is a share: its greatest; 1 where it is told what to make."""
+    if "max_lr" in settings:
+        is_told = any("max_lr" in settings_of(p.name)[:1] for p in parameters_of(thing))
+        return START if is_told else float(settings["max_lr"])
+    speaks_of_widths = any("d_model" in settings_of(name)[:1] for name in named_by(thing))
+    if speaks_of_widths or not {"d_model", "warmup"} <= settings.keys():
+        return START
+    return float((settings["d_model"] * settings["warmup"]) ** -0.5)
+
+
+def told(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a cosine: what is told of no least rate falls to 0."""
+    knows = any("min_lr" in settings_of(name)[:1] or SHARE.search(name) for name in named_by(thing))
+    return {} if knows or (inspect.isfunction(thing) and not is_maker(thing)) else {"min_lr": 0.0}
+
+
+SHARE = re.compile(r"min\w*(ratio|factor|frac|scale|mult)|(ratio|factor|frac)\w*min|final\w*(ratio|factor|frac)")
+"""In the name of the least rate as a share of the greatest."""
+
+
+def made_by(maker: Any, settings: Mapping[str, Any]) -> Any:
+    """A function that makes a schedule as one of the steps."""
+    given = {**_values(maker, settings), **optimizers(maker, settings)}
+    if (owner := getattr(maker, "owner", None)) is not None:
+        given = {"self": _Owner(owner, {"lr": rate_of(maker, settings), **settings})}
+    schedule = _schedule_in(maker(**given))
+
+    def rates(steps: Tensor) -> Tensor:
+        own, found = copy.deepcopy(schedule), []
+        for _ in range(int(steps.max()) + 1):
+            found.append(float(own.optimizer.param_groups[0]["lr"]))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # schedulers of torch want to see the optimizer's own step
+                own.step()
+        return torch.tensor(found, dtype=torch.float64)[steps - int("d_model" in settings)]
+
+    rates.is_of_many = True  # type: ignore[attr-defined]
+    return rates
+
+
+def _values(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the parameters of something are given that have a setting's name, or that of a share."""
+    found: dict[str, Any] = {}
+    for parameter in parameters_of(thing):
+        known = next((one for one in settings_of(parameter.name) if one in settings), None)
+        if SHARE.search(parameter.name) and "min_lr" in settings:
+            found[parameter.name] = settings["min_lr"] / settings["max_lr"]
+        elif known is not None:
+            found[parameter.name] = settings[known]
+    return found
+
+
+def _schedule_in(made: Any) -> Any:
+    """The schedule of torch's among what was returned: [optimizer], [{"scheduler": schedule}]."""
+    if isinstance(made, torch.optim.lr_scheduler.LRScheduler):
+        return made
+    inner = made.values() if isinstance(made, dict) else made if isinstance(made, (list, tuple)) else ()
+    return next((found for one in inner if (found := _schedule_in(one)) is not None), None)
+
+
+class _Owner:
+    """In place of a module whose method makes its optimizer: its settings, by their names; its methods; a weight."""
+
+    def __init__(self, cls: type, settings: Mapping[str, Any]) -> None:
+        self._cls, self._settings, self._weight = cls, settings, nn.Parameter(torch.zeros(1))
+
+    def parameters(self) -> list[nn.Parameter]:
+        return [self._weight]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if (known := next((one for one in settings_of(name) if one in self._settings), None)) is not None:
+            return self._settings["lr" if known == "max_lr" else known]
+        own = getattr(self._cls, name, None)
+        if inspect.isfunction(own) and not hasattr(nn.Module, name):
+            return own.__get__(self)
+        if "lr" in name or "learning_rate" in name:
+            return self._settings["lr"]
+        return self
+
+
+def of_steps(made: Any, first: int = 1) -> Callable[..., Any]:
     """A schedule as a function of steps 1, 2, …: the rates that its optimizer steps with; else what its method says.
+
+    first: the number of the first step.
 
     What leaves the optimizer's steps to others sets the rate of the step to come, unless it set one when it was made.
     """
     if callable(made):
         return made.__call__
+    if (name := _of_a_step(type(made))) is not None:
+        return getattr(made, name)
     if not any(isinstance(value, Recording) for value in vars(made).values()):
         return next(getattr(made, name) for name in RATES if hasattr(made, name))
 
@@ -75,14 +235,15 @@ def of_steps(made: Any) -> Callable[..., Any]:
         schedule = copy.deepcopy(made)
         optimizer = next(value for value in vars(schedule).values() if isinstance(value, Recording))
         advance = _advancing(schedule)
-        is_set, found = optimizer.rate != START, []
-        for _ in range(int(steps.max())):
+        is_of_torch = isinstance(schedule, torch.optim.lr_scheduler.LRScheduler)
+        is_set, found = is_of_torch or optimizer.rate != optimizer.defaults["lr"], []
+        for _ in range(int(steps.max()) + 1 - first):
             before, optimizer.rates = optimizer.rate, []
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # schedulers of torch want to see the optimizer's own step
                 advance()
             found.append(optimizer.rates[0] if optimizer.rates else before if is_set else optimizer.rate)
-        return torch.tensor(found, dtype=torch.float64)[steps - 1]
+        return torch.tensor(found, dtype=torch.float64)[steps - first]
 
     rates.is_of_many = True  # type: ignore[attr-defined]
     return rates

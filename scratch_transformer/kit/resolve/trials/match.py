@@ -299,6 +299,16 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
         settings = settings | training.told(thing, kind, settings)
         yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
         return
+    if kind.name in schedules.KINDS:
+        settings = settings | (schedules.told(thing, settings) if "min_lr" in settings else {})
+        if schedules.is_maker(thing):
+            try:
+                made = schedules.made_by(thing, settings)
+            except Exception as error:  # the learner's code may raise anything
+                yield Outcome(kind, problem=raised("it", error), error=error)
+                return
+            yield from _called(made, kind, library, settings, {})
+            return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
         library.set_globals(thing, settings)
         for made in readings(thing, kind, settings):
@@ -306,7 +316,9 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
         return
     failed: list[construct.Attempt] = []
     called: set[tuple[Any, ...]] = set()
-    given = {**schedules.optimizers(thing), **library.given} if kind.name == "WarmupSchedule" else library.given
+    given = (
+        {**schedules.optimizers(thing, settings), **library.given} if kind.name in schedules.KINDS else library.given
+    )
     try:
         for attempt in construct.attempts(
             thing, settings, library.namespace_of(thing), library.parts(kind, thing), given, "memory" in kind.inputs
@@ -357,7 +369,8 @@ def _called(
     made: Any, kind: Kind, library: Library, settings: dict[str, Any], used: Mapping[str, Any]
 ) -> Iterator[Outcome]:
     """All ways to call what was made."""
-    made = schedules.of_steps(made) if schedules.is_schedule(type(made)) else forwards.held(made)
+    first = int(kind.name != "CosineSchedule")
+    made = schedules.of_steps(made, first) if schedules.is_schedule(type(made)) else forwards.held(made)
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
         told = {name: settings.get(name, value) for name, value in kind.defaults.items()}
         made = around.Around(made, told, kind.name in around.WRITING)
