@@ -251,7 +251,7 @@ class PositionEncoder(nn.Module):
     def __init__(self, d_model, max_len=80):
         super().__init__()
         self.d_model = d_model
-        self.table = torch.zeros(max_len, d_model).unsequeeze(0)
+        self.table = torch.zeros(max_len, d_model).with_a_batch(0)
 
     def forward(self, x):
         return x * math.sqrt(self.d_model) + self.table[:, :x.size(1)]

@@ -1085,7 +1085,7 @@ def test_a_table_that_is_cut_where_there_is_one_row_fits_no_shorter_sequence(cut
 
 @pytest.mark.parametrize("told, notes", [(", is_causal=True", []), ("", [("A25", "note")])])
 def test_in_place_of_attention_that_stops_the_future_is_hidden_where_the_layer_asks_for_that(told, notes, tmp_path):
-    text = CUT.replace("[:, :T, :T]", "[..., :T, :T]").replace("math.sqrt(self.d_k)", "math.sqrt(self.dk)")
+    text = CUT.replace("[:, :T, :T]", "[..., :T, :T]").replace("math.sqrt(self.d_k)", "math.sqrt(self.width)")
     found = check_text(text.replace(", is_causal=True", told), tmp_path)
     assert found["MultiheadAttention"].ids == ["B26"]
     assert [(named.id, named.severity) for named in found["DecoderLayer"].mistakes] == notes, found

@@ -15,6 +15,7 @@ from torch import nn
 
 from scratch_transformer.kit import another_sort, clock, no_modules, undefinable
 from scratch_transformer.kit.arrays.classes import as_module
+from scratch_transformer.kit.behind import Behind
 from scratch_transformer.kit.definitions import named_in
 from scratch_transformer.kit.discover import load, packages, siblings, survey
 from scratch_transformer.kit.discover.load import Loaded
@@ -68,6 +69,7 @@ class Checking:
         self.order = {name: index for index, name in enumerate(KINDS)}
         self.learning = LEARNING_SECONDS
         self.results = Results(self.library, guard, job.get("only"))
+        self.behind = Behind(self.results, guard)
         self.end, self.left = float("inf"), 1
         """When the time for the whole is used up, and how many components are left."""
 
@@ -312,7 +314,18 @@ class Checking:
             return Result(name, source.where(line), kind.name, FAILED, what=kind.what, problem=problem)
 
     def _component(self, entry: Entry) -> Result | None:
+        """With what is behind the line at which it stops, where that has a repair."""
+        result = self._judged(entry)
+        return result if result is None else self.behind.told(entry[2], entry[4], result, lambda: self._again(entry))
+
+    def _again(self, entry: Entry) -> Result | None:
+        self.left += 1
+        self.emit("start", component=self._id(entry))  # whoever waits for it hears that all is well
+        return self._judged(entry)
+
+    def _judged(self, entry: Entry) -> Result | None:
         _, name, value, kinds, source, line = entry
+        source = self.behind.now(source)
         is_asked = self.job.get("only") in (None, "", name)
         self.library.given = self.job.get("init", {}) if is_asked else {}
         if value in self.static and self.static[value] not in self.results.broken:
@@ -369,9 +382,13 @@ class Checking:
 
     def _learn(self, part: type) -> None:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
-        library, kinds = self.library, self.library.guesses[part]
-        library.checked.add(part)
+        self.library.checked.add(part)
         self.results.learned.append(part)
+        self._learn_now(part)
+        self.behind.learned(part, lambda: self._learn_now(part))
+
+    def _learn_now(self, part: type) -> None:
+        library, kinds = self.library, self.library.guesses[part]
         library.heard.clear()
         with (
             contextlib.suppress(TimeUp, Exception),

@@ -21,6 +21,7 @@ from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import uncomputed
 from scratch_transformer.kit.judge.detectors import inventory
 from scratch_transformer.kit.judge.frames import CalledOtherwise, is_learners, said_of
+from scratch_transformer.kit.judge.stops import later as later_stops
 from scratch_transformer.kit.judge.stops import no_forward, no_return
 from scratch_transformer.kit.judge.stops.attributes import read_in_vain
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
@@ -45,10 +46,14 @@ from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.trials.outcome import raised
 from scratch_transformer.kit.resolve.trials.probing import never_called
 
+NOT_JUDGED = "What comes behind the line at which it stops was not judged."
 RUNS = "B26"
 """What stops in a part does not stop in a whole that runs."""
 TRIAL_SECONDS = 2.0
 """Of computing, to show that something stops with whatever shapes."""
+
+
+Stop = tuple[Finding | None, BaseException | None]
 
 
 class Results:
@@ -62,6 +67,8 @@ class Results:
         """What stops however it is called, or the name of what is not there -> the id of the mistake that does it."""
         self.stops: dict[Any, Finding] = {}
         """The mistake itself."""
+        self.raised: dict[Any, BaseException | None] = {}
+        """What it raises, or raises where it is given a mask, whether that is known as a mistake or not."""
 
     def of(
         self, name: str, source: Source, line: int, value: Any, outcome: Outcome, diagnosis: Diagnosis | None
@@ -71,6 +78,8 @@ class Results:
         result = Result(name, source.where(line), kind.name, what=kind.what, against=kind.builtin or "the reference")
         if diagnosis is None:
             return self._not_built(result, value, outcome, source)
+        if outcome.candidate is not None and outcome.candidate.refused is not None:
+            self.raised[value] = outcome.candidate.refused[1]
         is_unknown = outcome.candidate is not None and diagnosis.verdict == "unknown mismatch"
         idle = never_called(outcome.candidate) if outcome.candidate and is_unknown else ()
         every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
@@ -89,7 +98,7 @@ class Results:
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
         made = outcome.candidate.made if outcome.candidate else None
-        result.mistakes = [_located(f, value, source, made) for f in own]
+        result.mistakes = [located(f, value, source, made) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
@@ -104,7 +113,7 @@ class Results:
         unsaid = _unsaid(diagnosis, silent)
         if unsaid and not beside:
             result.verdict, result.unexplained = "mistake", False
-            result.mistakes = [*(_located(f, value, source, made) for f in unsaid), *result.mistakes]
+            result.mistakes = [*(located(f, value, source, made) for f in unsaid), *result.mistakes]
             result.limits.append(_WHAT_ELSE.format(" and ".join(f.mistake.id for f in unsaid)))
         is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
         lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
@@ -149,7 +158,7 @@ class Results:
     def _with_what_stops_elsewhere(self, result: Result, source: Source) -> Result:
         """With what makes parts of other files stop, which have no report here, first: it stops the whole."""
         parts = [cls for cls in self.learned if cls in self.stops and self._names(cls) & {*result.replaced}]
-        found = [_located(self.stops[cls], cls, source) for cls in parts]
+        found = [located(self.stops[cls], cls, source) for cls in parts]
         if found:
             result.mistakes, result.verdict = [*found, *result.mistakes], "mistake"
             result.inherited = [id for id in result.inherited if id not in {named.id for named in found}]
@@ -177,11 +186,11 @@ class Results:
         found = [f for part in (*own, *deeper) for f in part.findings if f.severity == "mistake"]
         return list(dict.fromkeys(f.mistake.id for f in found if f.mistake.id not in diagnosis.ids))
 
-    def why_broken(self, value: Any, outcome: Outcome) -> tuple[Finding | None, BaseException | None]:
+    def why_broken(self, value: Any, outcome: Outcome) -> Stop:
         """The mistake with which something stops, however it is called, and what it raises."""
-        error = outcome.error
+        self.raised[value] = error = outcome.error
         if (lost := _of_its_forward(value)) is not None:
-            self.broken[value], self.stops[value] = lost[0].mistake.id, lost[0]
+            self.remember(value, lost)
             return lost
         finding = crash_finding(error) if isinstance(error, Exception) else None
         if finding is None:
@@ -196,8 +205,19 @@ class Results:
                 found = look(value, outcome.kind, self.library, error) or uneven.finding(outcome)
                 finding, error = found or (None, error)
         if finding is not None and finding.severity == "mistake":
-            self.broken[value], self.stops[value] = finding.mistake.id, finding
+            self.remember(value, (finding, error))
         return finding, error
+
+    def remember(self, value: Any, stop: Stop) -> None:
+        """That something stops, with what mistake, and what it raises."""
+        finding, self.raised[value] = stop
+        if finding is not None:
+            self.broken[value], self.stops[value] = finding.mistake.id, finding
+
+    def forget(self, value: Any) -> Stop:
+        """The same, of what is repaired: from now on it does not stop."""
+        self.broken.pop(value, None)
+        return self.stops.pop(value, None), self.raised.pop(value, None)
 
     def by_its_parts(self, result: Result, value: Any, outcome: Outcome, source: Source) -> None:
         """Of what was built, is called what it is, and cannot be called: the mistakes that show all the same."""
@@ -208,7 +228,7 @@ class Results:
         seen = uncomputed.of_parts(made) if type(made) is value else uncomputed.overwritten(value)
         if found := [f for f in seen if f.mistake.id in kind.ids]:
             known = [named for named in result.mistakes if named.id not in {f.mistake.id for f in found}]
-            result.mistakes = [*known, *(_located(f, value, source, made) for f in found)]
+            result.mistakes = [*known, *(located(f, value, source, made) for f in found)]
             result.verdict, result.stub = "mistake", ""
 
     def _names(self, part: Any) -> set[str]:
@@ -264,10 +284,13 @@ class Results:
         if finding is not None:
             also = _before_its_forward(finding, outcome, value)
             error = outcome.error if also else error  # nobody comes to call it
-            result.mistakes = [_located(one, value, source, outcome.made) for one in (*also, finding)]
+            later = later_stops.finding(value, finding.evidence) if is_own and outcome.stage == "built" else None
+            told = (*also, finding, *([later] if later is not None and finding.mistake.id == RUNS else ()))
+            result.mistakes = [located(one, value, source, outcome.made) for one in told]
         result.inherited = [self.broken[inherited]] if inherited is not None else []
         result.unreported = self._unreported(result.inherited)
         severe = (finding is not None and finding.severity == "mistake") or inherited is not None
+        result.limits += [NOT_JUDGED] if severe else []
         result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
         result.stub = "" if severe else stubs.stub(_of_both_sides(value, kind), result.name, source.module)
@@ -423,7 +446,7 @@ def _with_those_elsewhere(
     return replace(diagnosis, findings=(*severe, *diagnosis.findings, *harmless), verdict=verdict)
 
 
-def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> Named:
+def located(finding: Finding, value: Any, source: Source, made: Any = None) -> Named:
     """With the line to look at, of the class or function or of what it is made of, and was given."""
     if unread := _unread(finding.evidence, source):
         return named(finding, next(iter(find(source.path).sources), source), unread)
@@ -442,10 +465,16 @@ def _located(finding: Finding, value: Any, source: Source, made: Any = None) -> 
     if text and text != source.text:
         source = Source(found.file, text)
     told = named(finding, source, found.line, found.put, found.gone)
-    if found.also:
-        numbers = " and ".join(filter(None, (", ".join(map(str, found.also[:-1])), str(found.also[-1]))))
-        told.fix += f" The same in line{'s' if len(found.also) > 1 else ''} {numbers}."
+    told.fix += and_lines(found.also)
     return told
+
+
+def and_lines(others: Sequence[int]) -> str:
+    """That other lines are to be changed in the same way, as a sentence behind a fix."""
+    if not others:
+        return ""
+    numbers = " and ".join(filter(None, (", ".join(map(str, others[:-1])), str(others[-1]))))
+    return f" The same in line{'s' if len(others) > 1 else ''} {numbers}."
 
 
 def _modules(made: Any) -> list[nn.Module]:

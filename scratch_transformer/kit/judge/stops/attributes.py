@@ -27,9 +27,9 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """self.x in a method of a module, where neither its classes nor any line of their files ever set x."""
     found, owner = read_in_vain(error), frame.f_locals.get("self")
-    if not _is_own_module(owner, found[0]):
+    if not is_own_module(owner, found[0]):
         return NOTHING
-    classes = _own_classes(owner)
+    classes = own_classes(owner)
     if misspelt := _constructor_by_another_name(type(owner)):
         said = f"It reads self.{found[1]}: {found[0]}.{misspelt} would set it, and Python runs __init__ alone."
         return said, misspelt
@@ -37,21 +37,20 @@ def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:
         argument = unset.without(classes, found[1], "\n".join(dict.fromkeys(map(text_of, classes))))
         said = f"It reads self.{found[1]}, which {found[0]} does not set where {argument}, as by default."
         return (said, f"self.{found[1]}") if argument else NOTHING
-    others = [
-        f"self.{name}" for name in _read_by(classes) if name != found[1] and _is_set_nowhere(name, owner, classes)
-    ]
+    others = [f"self.{name}" for name in read_by(classes) if name != found[1] and is_set_nowhere(name, owner, classes)]
     nor = f"; nor is {' or '.join(others)} set" if others else ""
     return f"It reads self.{found[1]}, which nothing in {found[0]} or its file sets{nor}.", f"self.{found[1]}"
 
 
-def _read_by(classes: list[type]) -> list[str]:
+def read_by(classes: list[type]) -> list[str]:
     """The attributes of itself that an object of these classes reads, in the order of their code."""
     nodes = [node for cls in classes for node in ast.walk(tree_of(cls) or ast.Module([], []))]
     own = [node for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"]
     return list(dict.fromkeys(node.attr for node in own if isinstance(node.ctx, ast.Load)))
 
 
-def _is_set_nowhere(name: str, owner: object, classes: list[type]) -> bool:
+def is_set_nowhere(name: str, owner: object, classes: list[type]) -> bool:
+    """Whether an object has no such attribute, and nothing in the files of its classes gives it one."""
     return not hasattr(owner, name) and not any({name, "setattr"} & _set_in(text_of(cls), cls) for cls in classes)
 
 
@@ -81,9 +80,9 @@ def of_a_part(error: BaseException, frame: FrameType) -> tuple[str, str]:
     found, path = read_in_vain(error), frame.f_code.co_filename
     for node in nodes_at(error, frame, ast.Attribute) if found[1] else ():
         owner, written = _valued(node.value, frame), ast.unparse(node.value)
-        if node.attr != found[1] or written == "self" or not _is_own_module(owner, found[0]):
+        if node.attr != found[1] or written == "self" or not is_own_module(owner, found[0]):
             continue
-        texts = {"".join(linecache.getlines(path)), *map(text_of, _own_classes(owner))}
+        texts = {"".join(linecache.getlines(path)), *map(text_of, own_classes(owner))}
         own = _set_by_itself(node.value, owner, frame)
         if not {found[1], "setattr"} & (own or {name for text in texts for name in _set_in(text, None)}):
             where = found[0] if own else f"{found[0]} or its file"
@@ -103,7 +102,7 @@ def _set_by_itself(node: ast.expr, owner: object, frame: FrameType) -> frozenset
     made = given[0] if len(given) == 1 else None
     is_new = isinstance(made, ast.Call) and ast.unparse(made.func) == type(owner).__name__
     named = [one for one in before if isinstance(one, ast.Name) and one.id == node.id]
-    classes = _own_classes(owner)
+    classes = own_classes(owner)
     if (
         not is_new
         or len(named) != 1
@@ -132,16 +131,17 @@ def read_in_vain(error: BaseException) -> tuple[str, str]:
     return (found[1], found[2]) if found else NOTHING
 
 
-def _is_own_module(owner: object, name: str) -> bool:
+def is_own_module(owner: object, name: str) -> bool:
     """Whether it is a module of a class of this name, of the learner's alone."""
     if not isinstance(owner, nn.Module) or type(owner).__name__ != name:
         return False
-    classes = _own_classes(owner)
+    classes = own_classes(owner)
     is_own = not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
     return is_own and not any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes)
 
 
-def _own_classes(owner: object) -> list[type]:
+def own_classes(owner: object) -> list[type]:
+    """The class of an object and its bases, as far as they are nobody else's."""
     return [cls for cls in type(owner).__mro__ if not is_of_torch(cls) and cls is not object]
 
 

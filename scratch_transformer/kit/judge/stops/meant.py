@@ -21,7 +21,7 @@ OF_TENSORS = re.compile(r"cannot assign '(?:[\w.]+\.)?(\w+)' object to buffer '(
 def fix(error: BaseException, frame: FrameType, name: str) -> str:
     """What to write in place of what an error names; "" where nothing is at hand."""
     if type(error) is NameError:
-        found = _import_of(name, frame)
+        found = import_of(name, frame)
         return f"{found}, at the beginning of the file." if found else ""
     if type(error) is AttributeError and name.startswith("self."):
         found = near(frame.f_locals.get("self"), name.removeprefix("self."))
@@ -43,16 +43,22 @@ def near(owner: object, name: str) -> str:
     return next(iter(difflib.get_close_matches(name, sorted(own), 1, ALIKE)), "")
 
 
-def _import_of(name: str, frame: FrameType) -> str:
+def import_of(name: str, frame: FrameType) -> str:
     """from layers import Attention: of what a file beside this one defines, as this file imports from there."""
     path = Path(frame.f_code.co_filename)
     text = "".join(linecache.getlines(str(path)))
+    file = next(iter(defining(name, path)), None)
+    return f"from {_package(path, text)}{file.stem} import {name}" if file is not None else ""
+
+
+def defining(name: str, path: Path) -> list[Path]:
+    """The files beside one that define a class or function of this name, and can be imported."""
+    defined, found = re.compile(rf"^(class|def) {re.escape(name)}\b", re.MULTILINE), []
     for file in python_files(path.parent)[:MOST_FILES] if path.is_file() else ():
         if file == path or file.stat().st_size > MOST_BYTES or not file.stem.isidentifier():
             continue
-        if re.search(rf"^(class|def) {re.escape(name)}\b", file.read_text("utf-8", "replace"), re.MULTILINE):
-            return f"from {_package(path, text)}{file.stem} import {name}"
-    return ""
+        found += [file] if defined.search(file.read_text("utf-8", "replace")) else []
+    return found
 
 
 def _package(path: Path, text: str) -> str:

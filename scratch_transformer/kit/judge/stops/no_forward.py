@@ -57,7 +57,7 @@ def _candidates(cls: type, path: str | None) -> Iterator[tuple[str, str]]:
                 if not _reads(method, FORWARD):
                     yield f"its forward is within {method.name}, one level too deep", _head(lines, inner)
         for method in methods:
-            if _is_misspelt(method.name) and not re.search(rf"\.{method.name}\b", _without(lines, method)):
+            if is_misspelt(method.name) and not re.search(rf"\.{method.name}\b", _without(lines, method)):
                 yield f"what is to be its forward is called {method.name}", _head(lines, method)
         for inner in _heads(_behind(node, path or "")):
             yield "its forward is behind the class, not in it", _head(lines, inner)
@@ -84,7 +84,8 @@ def _reads(method: ast.AST, name: str) -> bool:
     return any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(method))
 
 
-def _is_misspelt(name: str) -> bool:
+def is_misspelt(name: str) -> bool:
+    """Whether a method's name is forward with a letter too few or in the wrong place."""
     is_like = difflib.SequenceMatcher(None, name.lower(), FORWARD).ratio() >= LIKE
     return name != FORWARD and "_" not in name and is_like
 

@@ -1,0 +1,39 @@
+"""B26: what forward reads and nothing sets, of a class whose constructor stops already: nobody comes to call it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+from torch import nn
+
+from scratch_transformer.kit.definitions import lines_of, tree_of
+from scratch_transformer.kit.judge.frames import STOPS_AT
+from scratch_transformer.kit.judge.stops.attributes import is_own_module, is_set_nowhere, own_classes
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+
+
+def finding(cls: object, known: str) -> Finding | None:
+    """B26 of the first self.name that a method but the constructor reads, and that nothing sets.
+
+    known: what is said already.
+    """
+    blank = cls.__new__(cls) if inspect.isclass(cls) and issubclass(cls, nn.Module) else None
+    if blank is None or not isinstance(cls, type):
+        return None
+    nn.Module.__init__(blank)
+    tree = tree_of(cls)
+    if not isinstance(tree, ast.ClassDef) or not is_own_module(blank, cls.__name__):
+        return None
+    methods = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name != "__init__"]
+    reads = [n for method in methods for n in ast.walk(method) if isinstance(n, ast.Attribute)]
+    reads = [n for n in reads if isinstance(n.ctx, ast.Load) and ast.unparse(n.value) == "self"]
+    for node in sorted(reads, key=lambda one: one.lineno):
+        if f"self.{node.attr}" not in known and is_set_nowhere(node.attr, blank, own_classes(blank)):
+            line = lines_of(cls)[0][node.lineno - 1].partition("#")[0].strip()
+            said = (
+                f"It would stop later too: it reads self.{node.attr}, which nothing in {cls.__name__} or its file sets."
+            )
+            return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", f"self.{node.attr}")
+    return None

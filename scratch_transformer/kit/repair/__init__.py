@@ -1,0 +1,47 @@
+"""What mends a stop (B26) in one way and no other, in memory alone: a name that is misspelt, an import that is missing.
+
+repair_of(…) finds it, install(…) lets the loaded code run as if it had been made. The learner's file stays as it is.
+"""
+
+from __future__ import annotations
+
+import traceback
+from types import FrameType
+
+from scratch_transformer.kit.judge.frames import is_learners
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.repair import attributes, keywords, methods, names
+from scratch_transformer.kit.repair.edits import Repair
+from scratch_transformer.kit.repair.install import Undo, install
+
+__all__ = ["Repair", "Undo", "install", "repair_of"]
+
+
+def repair_of(thing: object, finding: Finding, error: BaseException | None, load: names.Load) -> Repair | None:
+    """The repair of what a class or function stops with; None if nothing is meant for sure.
+
+    load: what a file defines.
+    """
+    if finding.mistake.id != "B26" or finding.severity != "mistake" or error is None:
+        return None
+    if isinstance(thing, type) and (found := methods.of_forward(thing)) is not None:
+        return found
+    frame = _innermost(error)
+    if frame is None or not finding.form:
+        return None
+    owner = type(frame.f_locals.get("self"))
+    looks = (
+        lambda: methods.of_constructor(owner, finding.form),
+        lambda: attributes.of_itself(error, frame, finding.form),
+        lambda: attributes.of_others(error, frame, finding.form),
+        lambda: attributes.of_shapes(error, frame, finding.form),
+        lambda: names.of_name(error, frame, finding.form, load),
+        lambda: keywords.of_argument(error, frame, finding.form),
+    )
+    return next((found for look in looks if (found := look()) is not None and (found.edits or found.brought)), None)
+
+
+def _innermost(error: BaseException) -> FrameType | None:
+    """The learner's line on which it stops."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_learners(frame)]
+    return frames[-1] if frames else None
