@@ -29,7 +29,17 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report.finding import FAILED, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.build import config, construct
-from scratch_transformer.kit.resolve.functions import grouping, methods, schedules, sizes, training, writing
+from scratch_transformer.kit.resolve.functions import (
+    grouping,
+    mask_makers,
+    mask_methods,
+    mask_outputs,
+    methods,
+    schedules,
+    sizes,
+    training,
+    writing,
+)
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names import inputs
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
@@ -173,6 +183,11 @@ class Checking:
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
         value = writing.with_its_model(as_module(value))
+        if outputs := mask_outputs.outputs_of(value):
+            self.static |= {one: self.static[value] for _, one in outputs if value in self.static}
+            for output, one in outputs:
+                self.add(f"{name}.{output}", one, source, line)
+            return True
         for method, function in (*grouping.methods_of(value), *training.methods_of(value), *methods.methods_of(value)):
             self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
         for method, function in schedules.methods_of(value):
@@ -189,16 +204,30 @@ class Checking:
             return True  # it is judged as that
         if kinds:
             self.library.add(value, kinds)
-            rank = self.order[kinds[0]]
+            rank = len(self.order) if value in self.static else self.order[kinds[0]]  # once it is known what stops
             self.found.append((rank, name, value, kinds, source, line))
+        makes_masks = self._note_masks(name, value, source)
         self._note_static(name, value, source)
-        return bool(kinds)
+        return bool(kinds) or makes_masks
+
+    def _note_masks(self, name: str, value: Any, source: Source) -> bool:
+        """The methods of a class that make masks: those that its forward calls only where the class stops.
+
+        Whether that is all that the class is.
+        """
+        found = [*mask_methods.methods_of(value)]
+        for method, function, is_reached in found:
+            if is_reached:
+                self.static[function] = value
+            self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
+        return bool(found) and not issubclass(value, nn.Module)
 
     def _note_static(self, name: str, value: Any, source: Source) -> None:
         """The static methods of a class of modules, which are judged by themselves where the class stops."""
         for method, function in methods.static_of(value):
             kinds = guess.kinds_of(method, function, KINDS)
-            if kinds and likeness.is_named(method, KINDS[kinds[0]]):
+            is_mask = bool(mask_makers.kind_of(function))  # it is noted already
+            if kinds and not is_mask and likeness.is_named(method, KINDS[kinds[0]]):
                 self.static[function] = value
                 line = function.__code__.co_firstlineno
                 self.found.append((len(self.order), f"{name}.{method}", function, kinds, source, line))
@@ -287,7 +316,8 @@ class Checking:
         is_lost = result.verdict in lost and not result.mistakes and "OverflowError" not in (result.problem or "")
         is_named = any(likeness.is_named(result.name.rpartition(".")[2], KINDS[kind]) for kind in kinds)
         is_named = is_named or any(sizes.is_table(value, KINDS[kind]) for kind in kinds)
-        is_helper = inspect.isfunction(value) and (result.name.startswith("_") or hasattr(value, "owner"))
+        is_part = any(hasattr(value, said) for said in ("owner", "of_class", "output"))  # of a class, of what it gives
+        is_helper = inspect.isfunction(value) and (result.name.startswith("_") or is_part)
         return not is_asked and is_lost and (is_helper or not is_named)
 
     def _unknown(self, value: Any) -> str:

@@ -242,6 +242,8 @@ class Results:
         """
         if isinstance(error, NameError) and error.name in self.broken:
             return error.name
+        if hasattr(value, "of_class"):  # its class may stop: it is called without that
+            return None
         within = outcome.made.modules() if isinstance(outcome.made, nn.Module) else ()
         had = (type(module) for module in within if type(module) in self.broken and type(module) is not value)
         asked = construct.annotations_of(value).values() if isinstance(error, config.Unknown) else ()

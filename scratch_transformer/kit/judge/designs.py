@@ -70,7 +70,9 @@ def _fitting(
     if len(designs) == 1:
         return designs
     designs = [design for design in designs if _fits_width(design, variants.settings, outputs)] or designs
-    of_outputs = (_fits_output(outputs), *([_fits_half(outputs)] if variants.kind.name == "CausalMask" else ()))
+    of_masks = [_fits_half(outputs)] if variants.kind.name == "CausalMask" else []
+    of_masks = [_fits_added] if _are_added_masks(variants.kind, outputs) else of_masks
+    of_outputs = (_fits_output(outputs), *of_masks)
     for keeps in (
         _fits_parameters(variants, designs, missing, has_bare_norms),
         _fits_settings(variants.settings),
@@ -207,6 +209,15 @@ def _fits_half(outputs: Sequence[Tensor]) -> Keeps:
     corners = {(bool(output[..., 0, -1].any()), bool(output[..., -1, 0].any())) for output in square}
     blocked = {(True, False): "True", (False, True): "False"}.get(*corners) if len(corners) == 1 else None
     return lambda design: blocked is None or design[1].get("blocked_is") == blocked
+
+
+def _are_added_masks(kind: Kind, outputs: Sequence[Tensor]) -> bool:
+    """Whether they are of a mask that is added, which leaves no choice of what blocks: -∞ does."""
+    return kind.name.endswith("Mask") and bool(outputs) and all(output.is_floating_point() for output in outputs)
+
+
+def _fits_added(design: Design) -> bool:
+    return bool(design[1].get("blocked_is") == "False")
 
 
 def _near_one(sums: torch.Tensor) -> bool:

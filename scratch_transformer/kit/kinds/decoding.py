@@ -165,7 +165,7 @@ PADDING_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: PaddingMask(dict(settings), recipe),
     probes=padding_mask_probes,
-    mistakes=("A7:queries instead of keys", "T5", "A10", "A11:"),
+    mistakes=("A7:queries instead of keys", "T5", "A10", "A11:", "B32"),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (2, 3, 4)}, POLARITY, ROWS),
 )
 TARGET_MASK = Kind(
@@ -177,6 +177,6 @@ TARGET_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: CombinedMask(dict(settings), recipe),
     probes=combined_mask_probes,
-    mistakes=("A5", "A6", "A7:queries instead of keys", "A24:padding is ignored", "A25:", "T5", "A10", "A11:"),
+    mistakes=("A5", "A6", "A7:queries instead of keys", "A24:padding is ignored", "A25:", "T5", "A10", "A11:", "B32"),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (3, 4)}, POLARITY, ROWS),
 )

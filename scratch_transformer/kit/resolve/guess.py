@@ -35,7 +35,7 @@ from scratch_transformer.kit.resolve.fitness import (
     takes_mask,
     takes_two_sides,
 )
-from scratch_transformer.kit.resolve.functions import padded, training, writing
+from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded, training, writing
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule, is_warmup
 from scratch_transformer.kit.resolve.functions.tokenizing import is_tokenizer
@@ -92,6 +92,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
 
     By its name; by what it is made of, where the name says nothing.
     """
+    if hasattr(thing, "output"):
+        return mask_outputs.kinds_of(thing)
     found = kinds_by_name(name, thing, kinds)
     if found and found[0] in INSIDE and structure.is_one_layer(thing):  # class Encoder, of one layer
         layers = ("DecoderLayer",) if takes(thing, "memory") else ("EncoderLayer", "DecoderOnlyLayer")
@@ -145,6 +147,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
             "AdamW": training.is_optimizer(thing),
             "Tokenizer": is_tokenizer(thing),
             **dict.fromkeys(WITHOUT_WEIGHTS, inspect.isfunction(vars(thing).get("forward"))),
+            **({made: True} if (made := mask_makers.kind_of(thing)) else {}),
         }
         kinds = {name: kind for name, kind in kinds.items() if own.get(name)}
     if is_class and structure.is_adapted(thing):
@@ -155,8 +158,9 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
         found = [entry for entry in found if entry[2].endswith("Mask")]
     if is_class and names_in(thing) & WEIGHTED:  # DecoderMaskedAttentionDemo makes no mask
         found = [entry for entry in found if not entry[2].endswith("Mask")]
-    if not found and _makes_a_triangle(thing):
-        found = [(0.0, 0, "CausalMask")]
+    made = mask_makers.kind_of(thing)
+    if made in kinds and (not found or (made == "CausalMask" and found[0][2] == "TargetMask")):
+        found = [(0.0, 0, made)]  # get_tgt_mask(size)
     if "PaddingMask" in kinds and padded.is_of_lengths(thing):
         found = [(0.0, 0, "PaddingMask")]  # length_to_mask(lengths, max_len=None)
     if "GreedyDecoding" in kinds and not (found and found[0][2] in WRITERS) and writing.is_greedy(thing):
@@ -212,12 +216,6 @@ def _is_without_heads(function: Any, kinds: Mapping[str, Kind]) -> bool:
     names = {plain(name) for one in (function, *leads_to(function)) for name in (one.__name__, *names_in(one))}
     is_bare = not any(name == "linear" or "head" in name or "multi" in name for name in names)
     return is_bare and not weights_of(function, kinds["MultiheadAttention"])
-
-
-def _makes_a_triangle(thing: Any) -> bool:
-    """Whether a function whose name ends in "mask" is given one thing, ids or their number, and makes a triangle."""
-    is_mask = inspect.isfunction(thing) and plain(thing.__name__).endswith("mask") and len(required_of(thing)) == 1
-    return is_mask and bool({"tril", "triu"} & names_in(thing))
 
 
 def _takes_one_sequence(thing: Any) -> bool:

@@ -56,10 +56,10 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         elif not mistake and not is_told:
             own += [one for one in stopping if one.name == full]
     if own and "B32" in session.kind.ids:
-        yield from _others([one for one in stopping if one in own])
+        yield from of_calls([one for one in stopping if one in own])
 
 
-def _others(stopping: list[Left]) -> Iterator[Finding]:
+def of_calls(stopping: list[Left]) -> Iterator[Finding]:
     """B32, of what a call makes on the CPU, and of attributes that are neither a table nor a mask."""
     first, others = stopping[0], len({(one.file, one.line) for one in stopping}) - 1
     texts = [*neighbours.codes(Path(first.file))]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.functions import padded
+from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -29,8 +29,29 @@ FEATURES = 4
 
 def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Callable[..., Any]]:
     """Readings of a function as one of the canonical inputs, besides the plain one; the likeliest first."""
-    if not kind.name.endswith("Mask") or not inspect.isfunction(function):
+    if not kind.name.endswith("Mask") or not inspect.isroutine(function):
         return []
+    found = _readings(function, kind, pad)
+    written = None if kind.name == "CausalMask" else mask_makers.written_id(function)
+    if written is None or written == pad:
+        return found
+    return [_of_another_id(one, pad, written) for one in found or [function]]
+
+
+def _of_another_id(mask: Callable[..., Any], pad: int, written: int) -> Callable[..., Any]:
+    """What has the padding's id written in, given that in place of ours, and ours in place of that word."""
+
+    def exchanged(ids: Tensor) -> Any:
+        return mask(torch.where(ids == pad, written, torch.where(ids == written, pad, ids)))
+
+    vars(exchanged).update(vars(mask))
+    exchanged.note = f"It hides this id as padding, whatever it is told: {written}."  # type: ignore[attr-defined]
+    return exchanged
+
+
+def _readings(function: Callable[..., Any], kind: Kind, pad: int) -> list[Callable[..., Any]]:
+    if hasattr(function, "output"):
+        return mask_outputs.readings(function, kind, pad)
     required = [p.name for p in parameters_of(function) if p.default is p.empty]
     devices = {name: torch.device("cpu") for name in required if plain(name) == "device"}
     if devices:
@@ -50,10 +71,17 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
     both = [name for name in required if input_of(name, ("ids",)) or OF_IDS.match(plain(name))]
     if kind.name == "TargetMask" and len(both) == 2 and len(required) <= 3:
         return [_beside_source(function, both, [name for name in required if name not in both], pad)]
-    if kind.name == "PaddingMask" and len(both) == 2 and len(required) <= 3:
-        return [_of_both(function, both, [name for name in required if name not in both], pad)]
+    rest = [name for name in required if name not in both]
+    if kind.name == "PaddingMask" and len(both) == 2 and (len(rest) <= 1 or all("pad" in plain(one) for one in rest)):
+        return [_of_both(function, both, rest, pad)]
     lists = [*padded.by_lists(function, required, pad)] if kind.name == "PaddingMask" else []
     return [function, *lists] if lists else []
+
+
+def of_made(made: Any, kind: Kind, pad: int = 0) -> list[Any]:
+    """The same readings of what an instance is called with; itself, of what makes no mask."""
+    call = getattr(made, "forward", made)
+    return readings(call, kind, pad) or [made]
 
 
 def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Callable[..., Any]]:
@@ -153,12 +181,16 @@ def form_of(output: Tensor) -> str:
 
 
 def as_mask(form: str) -> Callable[[Tensor, Inputs], Tensor]:
-    """Turns outputs of this form into what the canonical functions return: True and False, or ½ for a weak block."""
+    """Turns outputs of this form into what the canonical functions return: True and False.
+
+    Of what is added, 1 and 0, or ½ for a weak block.
+    """
 
     def convert(output: Tensor, inputs: Inputs) -> Tensor:
         mask = output if form == "boolean" else output == 0 if form == "added" else output != 0
-        if form == "added" and bool((output < 0).any()) and output.min() > WEAK:
-            return _collapsed(torch.where(mask, 1.0, 0.5).double(), inputs)
+        if form == "added":
+            is_weak = bool((output < 0).any()) and output.min() > WEAK
+            return _collapsed(torch.where(mask, 1.0, 0.5 if is_weak else 0.0).double(), inputs)
         return _collapsed(mask, inputs)
 
     return convert

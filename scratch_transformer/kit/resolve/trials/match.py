@@ -24,7 +24,15 @@ from scratch_transformer.kit.resolve.call import batching, caching, calling, for
 from scratch_transformer.kit.resolve.call.plan import SENTENCES, SHIFTED, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
-from scratch_transformer.kit.resolve.functions import decoders, methods, rotations, schedules, surroundings, training
+from scratch_transformer.kit.resolve.functions import (
+    decoders,
+    mask_functions,
+    methods,
+    rotations,
+    schedules,
+    surroundings,
+    training,
+)
 from scratch_transformer.kit.resolve.functions.readings import readings
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
 from scratch_transformer.kit.resolve.library import around, supplied
@@ -338,7 +346,9 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
             library.note_size(made)
             alike = attempt.alike(made)
             if alike not in called:
-                for outcome in _called(made, kind, library, settings, {**pads, **attempt.used}):
+                ways = mask_functions.of_made(made, kind, settings.get("pad", 0))
+                told = {**pads, **attempt.used}
+                for outcome in itertools.chain(*(_called(one, kind, library, settings, told) for one in ways)):
                     if outcome.candidate is not None:
                         called.add(alike)
                         outcome.candidate.limits += filter(None, [attempt.classes])

@@ -1,0 +1,234 @@
+"""What makes masks, whatever it is called: functions by what they do, methods, small classes, several masks at once."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+FUNCTIONS = """
+def make_the_mask(tokens, pad_value, device="cpu"):
+    filled = torch.full_like(tokens, pad_value).to(device)
+    return (tokens != filled){rows}
+
+def causal_bool(sz, device):
+    return torch.triu(torch.ones(sz, sz, device=device), diagonal={first}).bool()
+
+def get_tgt_mask(size):
+    mask = torch.tri{half}(torch.ones(size, size) == 1).float()
+    return mask.masked_fill(mask == 0, float("-inf")).masked_fill(mask == 1, 0.0)
+
+def hidden_by_the_mask(seq):
+    return (seq == {pad}).unsqueeze(1)
+
+def future_of(n):
+    return torch.arange(n)[None, :] {compared} torch.arange(n)[:, None]
+"""
+RIGHT = {"rows": "[:, None, None, :]", "first": 1, "half": "l", "pad": 3, "compared": ">"}
+NAMES = ("make_the_mask", "causal_bool", "get_tgt_mask", "hidden_by_the_mask", "future_of")
+
+
+def named(result):
+    return [one.id for one in result.mistakes if one.severity == "mistake"]
+
+
+def test_a_function_is_known_by_what_it_does(tmp_path):
+    results = check_text(FUNCTIONS.format(**RIGHT), tmp_path)
+    assert {name: results[name].verdict for name in NAMES} == dict.fromkeys(NAMES, "matches the builtin")
+    kinds = {name: results[name].kind for name in NAMES}
+    assert [name for name in NAMES if kinds[name] == "PaddingMask"] == ["make_the_mask", "hidden_by_the_mask"], kinds
+    assert "It hides this id as padding, whatever it is told: 3." in results["hidden_by_the_mask"].notes
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "id"),
+    [
+        ({"rows": "[:, None, :, None]"}, "make_the_mask", "A7"),
+        ({"first": 0}, "causal_bool", "A6"),
+        ({"half": "u"}, "get_tgt_mask", "A5"),  # what is added says itself what it blocks
+        ({"compared": ">="}, "future_of", "A6"),
+    ],
+)
+def test_its_mistake_is_named(change, name, id, tmp_path):
+    results = check_text(FUNCTIONS.format(**RIGHT | change), tmp_path)
+    assert {one: named(results[one]) for one in NAMES} == {one: [id] if one == name else [] for one in NAMES}
+
+
+OTHERS = """
+def mask_words(ids, vocab_size, share=0.15):
+    chosen = torch.rand(ids.shape) < share
+    return torch.where(chosen & (ids != 0), vocab_size, ids)
+
+def count_masked(target, pad):
+    return (target != pad).float().mean()
+
+class MaskedMean(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.out = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return self.out(x.mean(1))
+"""
+
+
+def test_what_hides_words_or_counts_them_makes_no_mask(tmp_path):
+    results = check_text(OTHERS, tmp_path)
+    assert not {"mask_words", "MaskedMean"} & results.keys()
+    assert not any(map(named, results.values()))
+
+
+# ---- Methods ----
+
+MODEL = """
+class Translator(nn.Module):
+    def __init__(self, vocab, d_model, pad_idx=0, device="cpu"):
+        super().__init__()
+        self.pad_idx, self.device = pad_idx, device
+        self.embedding, self.out = nn.Embedding(vocab, d_model), nn.Linear(d_model, vocab)
+
+    def get_tgt_mask(self, size):
+        return torch.tril(torch.ones(size, size{told})).bool()
+
+    def create_pad_mask(self, matrix, pad_token):
+        return matrix == pad_token
+
+    def both(self, tgt):
+        return tgt
+
+    def target_mask(self, tgt):
+        return (tgt {differs} self.pad_idx){rows} & self.get_tgt_mask(tgt.shape[1])
+
+    def pad_mask_inside(self, ids):
+        return (ids == {pad})[:, None]
+
+    def forward(self, x):
+        return self.out(self.embedding(x)) * self.pad_mask_inside(x).transpose(1, 2)
+"""
+OF_MODEL = {"told": ", device=self.device", "differs": "!=", "rows": "[:, None, None]", "pad": "self.pad_idx"}
+
+
+def of_methods(change, tmp_path):
+    results = check_text(MODEL.format(**OF_MODEL | change), tmp_path)
+    return {name: named(one) for name, one in results.items() if name.startswith("Translator.")}
+
+
+def test_methods_that_forward_does_not_call_are_judged(tmp_path):
+    names = ("get_tgt_mask", "create_pad_mask", "target_mask")
+    assert of_methods({}, tmp_path) == {f"Translator.{name}": [] for name in names}
+
+
+@pytest.mark.parametrize(
+    ("change", "id"),
+    [({"rows": "[:, None, :, None]"}, "A7"), ({"told": ""}, "B32")],
+)
+def test_the_mistake_of_a_method_is_named(change, id, tmp_path):
+    assert of_methods(change, tmp_path)["Translator.target_mask"] == [id]
+
+
+def test_a_function_may_be_for_batches_that_are_not_moved(tmp_path):
+    function = """
+def target_mask(tgt, pad, device=None):
+    return (tgt != pad)[:, None, None] & torch.ones(tgt.shape[1], tgt.shape[1]).tril().bool()
+"""
+    assert named(check_text(function, tmp_path)["target_mask"]) == []
+
+
+BROKEN = """
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+
+    def make_causal_mask(self, ids):
+        return torch.triu(torch.ones(ids.shape[1], ids.shape[1]), diagonal={0}).bool()
+
+    def make_pad_mask(self, q, k, pad_idx_q, pad_idx_k):
+        kept = q.ne(pad_idx_q)[:, :, None].repeat(1, 1, k.shape[1])
+        return kept & k.ne(pad_idx_k)[:, None].repeat(1, q.shape[1], 1)
+
+    def mask_of_some(self, ids):
+        return self.some.eq(ids)
+
+    def forward(self, x):
+        mask = self.make_causal_mask(x) & self.make_pad_mask(x, x, 0, 0) & self.mask_of_some(x)
+        return self.attention(x, x, x, attn_mask=mask)[0]
+"""
+
+
+@pytest.mark.parametrize(("first", "ids"), [(1, []), (0, ["A6"])])
+def test_of_a_class_that_stops_its_own_masks_are_judged(first, ids, tmp_path):
+    results = check_text(BROKEN.format(first), tmp_path)
+    assert named(results["Block.make_causal_mask"]) == ids
+    assert (results["Block.make_pad_mask"].verdict, results["Block.make_pad_mask"].ids) == (
+        "harmless deviation",
+        ["A11"],
+    )
+    assert results["Block.mask_of_some"].verdict == "crashed"  # B26 is the class's
+
+
+# ---- Classes ----
+
+CLASSES = """
+class Mask:
+    def __init__(self, pad=0):
+        self.pad = pad
+
+    def forward(self, ids):
+        return (ids != self.pad){rows}
+
+class Triangle_Mask(nn.Module):
+    def forward(self, batch_dim, seq_len):
+        return torch.tri{half}(torch.ones(batch_dim, seq_len, seq_len))
+
+class Masks:
+    def of_source(self, ids, pad):
+        return (ids == pad)[:, None]
+
+    def of_target(self, ids, pad):
+        return self.of_source(ids, pad) | torch.ones(ids.shape[1], ids.shape[1]).triu({first}).bool()
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "ids"),
+    [
+        ({}, "", []),
+        ({"rows": "[..., None]"}, "Mask", ["A7"]),
+        ({"first": 0}, "Masks.of_target", ["A6"]),
+    ],
+)
+def test_small_classes_of_masks(change, name, ids, tmp_path):
+    text = CLASSES.format(**{"rows": "[:, None, None]", "half": "l", "first": 1} | change)
+    found = {one: named(result) for one, result in check_text(text, tmp_path).items()}
+    names = ("Mask", "Triangle_Mask", "Masks.of_source", "Masks.of_target")
+    assert found == {one: ids if one == name else [] for one in names}
+
+
+# ---- Several at once ----
+
+SEVERAL = """
+def create_masks(src, tgt):  # (length, batch)
+    later = torch.triu(torch.ones(tgt.shape[0], tgt.shape[0]), diagonal={first}).bool()
+    nothing = torch.zeros(src.shape[0], src.shape[0]).bool()
+    src_padding = (src == 0).transpose(0, 1)
+    return nothing, later, src_padding, (tgt == 0).transpose(0, 1)
+
+def both_masks(source, target, pad):
+    source_mask = (source != pad).unsqueeze({axis})
+    target_mask = (target != pad).unsqueeze(1)
+    return source_mask, target_mask & torch.ones(target.shape[1], target.shape[1]).tril().bool()
+"""
+EACH = ("create_masks.later", "create_masks.src_padding", "both_masks.source_mask", "both_masks.target_mask")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "ids"),
+    [
+        ({}, "", []),
+        ({"first": 0}, "create_masks.later", ["A6"]),
+        ({"axis": 2}, "both_masks.source_mask", ["A7"]),
+    ],
+)
+def test_each_of_several_masks_is_judged(change, name, ids, tmp_path):
+    results = check_text(SEVERAL.format(**{"first": 1, "axis": 1} | change), tmp_path)
+    assert {one: named(results[one]) for one in EACH} == {one: ids if one == name else [] for one in EACH}
+    assert all(not named(result) for one, result in results.items() if one not in EACH)
