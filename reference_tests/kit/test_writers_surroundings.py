@@ -159,3 +159,50 @@ def test_the_files_own_globals_are_there_afterwards():
     with surroundings.replaced(namespace["writes"], {"tokenizer": 6, "device": "cpu"}):
         assert namespace["writes"](None) == (6, "cpu")
     assert namespace["tokenizer"] == 5 and "device" not in namespace
+
+
+BEAMS = """
+class Translator(nn.Module):
+    def __init__(self, encoder, decoder):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def encode(self, src):
+        return self.encoder(src), src != 0
+
+    def decode(self, ids, memory, mask):
+        return self.decoder(ids, memory, mask)
+
+    def forward(self, src, tgt):
+        return self.decode(tgt, *self.encode(src))
+
+    def beam_search(self, src, max_len, bos_id, eos_id, beam_size=4):
+        memory, mask = self.encode(src)
+        memory, mask = memory.expand(beam_size, -1, -1), mask.expand(beam_size, -1)
+        scores = torch.full((beam_size,), -math.inf)
+        scores[0] = 0.0
+        ids = torch.full((beam_size, 1), bos_id)
+        for _ in range(max_len - 1):
+            log_p = self.decode(ids, memory, mask)[:, -1].log_softmax(-1)
+            ends = ids[:, -1] == eos_id
+            log_p[ends] = -math.inf
+            log_p[ends, eos_id] = 0.0
+            scores, best = (scores[:, None] + log_p).flatten().topk(beam_size)
+            ids = torch.cat([ids[best // log_p.shape[-1]], best[:, None] % log_p.shape[-1]], 1)
+            if (ids[:, -1] == eos_id).all():
+                break
+        found = ids[scores.argmax()].tolist()
+        return found[: found.index(eos_id) + 1] if eos_id in found else found
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ids"), [("", "", []), ("full((beam_size,), -math.inf)", "zeros(beam_size)", ["D12"])]
+)
+def test_beams_side_by_side_are_judged(old, new, ids, tmp_path):
+    found = {one.name: one for one in report_of(BEAMS.replace(old, new) if old else BEAMS, tmp_path).results}
+    result = found["Translator.beam_search"]
+    assert (result.verdict, result.ids) == ("mistake" if ids else "matches the builtin", ids)
+    if ids:
+        line = result.mistakes[0]
+        assert "zeros(beam_size)" in line.code[line.line - line.first]

@@ -37,6 +37,7 @@ NOT_HERE = {
     "A26": "no score is large enough to overflow",
     "D1": "the page decodes greedily, without a beam",
     "D2": "the page decodes greedily, without a beam",
+    "D12": "the page decodes greedily, without a beam",
     "D3": "the page decodes greedily, without a beam",
     "D9": "no sentence is longer than the model takes",
     "D10": UNKNOWN,

@@ -71,7 +71,8 @@ class Beam(nn.Module):
         self.recipe = recipe
 
     def forward(self, next_logits: NextLogits, bos: int, eos: int, max_len: int, beam_size: int) -> Tensor:
-        beams: list[Hypothesis] = [([bos], 0.0, False)]
+        first: list[Hypothesis] = [([bos], 0.0, False)]
+        beams = first * beam_size if self.recipe.decoding == "beams begin alike" else first
         endless = self.recipe.decoding == "finished beams grow on"
         while (endless or not all(d for _, _, d in beams)) and max(len(ids) for ids, _, _ in beams) < max_len:
             grown = [new for beam in beams for new in self._grown(beam, next_logits, eos)]

@@ -100,7 +100,7 @@ BEAM = Kind(
     defaults={"beam_size": 3},
     build=lambda settings, recipe: Beam(recipe),
     probes=beam_probes,
-    mistakes=("D1", "D2", "D3"),
+    mistakes=("D1", "D2", "D3", "D12"),
     designs=combined(ENDS, PENALTY),
 )
 

@@ -1,4 +1,4 @@
-"""D1 … D11: mistakes in greedy and beam search, and in looking at attention."""
+"""D1 … D12: mistakes in greedy and beam search, and in looking at attention."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -193,6 +193,26 @@ print("behind:", torch.cat((text, word), dim=1).tolist(), "in front:", torch.cat
 text = ["the", "cat", "sat", "on", "the"]
 print("the next word depends on:", text)
 print("the last word alone:", text[-1:], "- after which everything may come")
+""",
+    ),
+    Mistake(
+        id="D12",
+        title="all beams begin alike",
+        severity="mistake",
+        does="Begins with as many beams as are kept, all of them the first word with the score 0. Each has the same "
+        "likeliest word, so that the best of all are copies of one beam: at every step, to the end. It is greedy "
+        "search, at the cost of several.",
+        expected="The first step has one beam, of which the likeliest words are taken; or all scores but the first "
+        "begin at -∞.",
+        fix="scores = torch.full((beam_size,), -math.inf); scores[0] = 0.0. In a list: beams = [([bos], 0.0)].",
+        source=SEARCH,
+        changes={"": {"decoding": "beams begin alike"}},
+        demo="""\
+import torch
+log_p = torch.tensor([0.5, 0.3, 0.2]).log()  # of the next word
+for scores in (torch.tensor([0.0, 0.0]), torch.tensor([0.0, -torch.inf])):
+    best = (scores[:, None] + log_p).flatten().topk(2).indices
+    print("scores", scores.tolist(), "- the words of the two best:", (best % 3).tolist())
 """,
     ),
 )

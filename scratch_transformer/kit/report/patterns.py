@@ -77,6 +77,7 @@ PATTERNS: dict[str, str] = {
     "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",
     "D4": r"(?i)eos|\bend(_?tok|_?id|_?sym)?|stop", "D6": r"argmin|largest=False|\.min\(", "D8": r"\[(:, ?)?0(, ?:)?\]",
     "D9": r"\[[^\]]*:[^\]:]*[a-zA-Z]\w*[^\]:]*\]", "D10": r"cat\w*\(|stack\(|insert\(|\] *\+|= *\[",
+    "D12": r"zeros\(.*(beam|width|k\b)|\* ?\w*(beam|width|k\b)|repeat\w*\(.*(beam|width)|for _ in range\(\w*(beam|k\b)",
     "D11": r"\[[^\]]*-1:\]|\b(model|self|decoder?|forward|net|transformer)\(",
 }  # fmt: skip
 

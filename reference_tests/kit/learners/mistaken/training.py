@@ -50,6 +50,9 @@ TRAINING = (
              "            if tokens[-1] == end_id:\n                candidates.append((tokens, score))\n                continue\n",
              "",
              "        if all(tokens[-1] == end_id for tokens, _ in beams):\n            break\n", ""),
+    mistaken("D12", "formulas", "beam_search", "beams = [([start_id], 0.0)]", "beams = [([start_id], 0.0)] * beam_size"),
+    mistaken("D12", "annotated", "beam_search",
+             "type_as(src.data), 0.0)]", "type_as(src.data), 0.0)] * beam_size"),
     mistaken("D3", "annotated", "beam_search",
              "            if ys[0, -1] == end_symbol:\n                grown.append((ys, score))\n                continue\n", ""),
 )  # fmt: skip

@@ -48,6 +48,19 @@ class Reading:
     end: int = EOS
 
 
+class AnyMask(Tensor):
+    """A mask of the memory, for as many samples and with as many dimensions as it is taken to have."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            return super().__torch_function__(func, types, args, kwargs or {})
+        except (RuntimeError, IndexError):
+            if func in (Tensor.expand, Tensor.repeat, Tensor.__getitem__):
+                return args[0]
+            raise
+
+
 WHOLE = ("module", "model", "transformer", "net")
 """Names under which a wrapper has the model itself."""
 
@@ -96,7 +109,7 @@ class ToyModel(nn.Module):
     def encode(self, *args: Any, **options: Any) -> Any:
         """A memory; with a mask of it, or several, where the code takes those: memory, mask = model.encode(src)."""
         memory, more = torch.zeros(1, 3, len(MARK)), values_asked_for() - 1
-        return (memory, *[torch.ones(1, 1, 1, 3, dtype=torch.bool)] * more) if more else memory
+        return (memory, *[torch.ones(1, 1, 1, 3, dtype=torch.bool).as_subclass(AnyMask)] * more) if more else memory
 
     def part(self, word: str, *args: Any, **options: Any) -> Any:
         """What a part of this name makes of ids, of their embeddings, of logits that are there, or of the source."""
