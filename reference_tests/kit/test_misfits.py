@@ -508,3 +508,29 @@ def test_a_check_that_no_batch_passes_is_told_of_and_wrong_where_batches_are_doc
     told = [*result.limits, *(found.evidence for found in result.mistakes)]
     assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids
     assert any("x.size(1) is 5 and self.d_model is 12" in one for one in told), result
+
+
+VIEWED = """
+class SelfAttention(nn.Module):
+    def __init__(self, width, n_heads):
+        super().__init__()
+        assert width % n_heads == 0, "heads must divide the width"
+        self.width, self.n_heads = width, n_heads
+        self.to_q, self.to_k = nn.Linear(width, width), nn.Linear(width, width)
+        self.to_v, self.to_out = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        split = lambda y: y.view(batch, length, self.n_heads, -1).transpose(1, 2)
+        q, k, v = split(self.to_q(x)), split(self.to_k(x)), split(self.to_v(x))
+        heads = ((q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1) @ v).transpose(1, 2)
+        heads = heads.view(batch, length, self.width)
+        return self.to_out(heads)
+"""
+
+
+def test_what_fits_with_one_token_is_said_to_stop_with_more_and_a_view_to_be_a_reshape(tmp_path):
+    (stop,) = check_text(VIEWED, tmp_path)["SelfAttention"].mistakes
+    assert stop.id == "B26" and stop.evidence.startswith("With more than one token its shapes do not fit")
+    assert [line.strip() for line in stop.put] == ["heads = heads.reshape(batch, length, self.width)"]
+    assert ".contiguous()" in stop.fix

@@ -570,3 +570,32 @@ class PositionalEncoding(nn.Module):
 def test_what_its_rows_are_counted_by_is_a_length_whatever_it_is_called(name, tmp_path):
     result = check_text(ROWS.replace("ROWS", name), tmp_path)["PositionalEncoding"]
     assert (result.verdict, result.ids, result.notes) == ("matches the builtin", [], [])
+
+
+GROWING = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, width, max_len=100):
+        super().__init__()
+        self.width = width
+        self.fill(max_len)
+
+    def fill(self, longest):
+        self.longest = longest
+        at = torch.arange(longest).unsqueeze(1)
+        rate = torch.exp(torch.arange(0, self.width, 2) * (-math.log(10000.0) / self.width))
+        table = torch.zeros(longest, self.width)
+        table[:, 0::2], table[:, 1::2] = torch.sin(at * rate), torch.cos(at * rate)
+        self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x):
+        GROWS
+        return self.table[x]
+"""
+
+
+@pytest.mark.parametrize(
+    "grows, is_limited", [("if len(x) > self.longest: self.fill(len(x))", False), ("length = len(x)", True)]
+)
+def test_a_table_that_grows_has_no_limit(grows, is_limited, tmp_path):
+    result = check_text(GROWING.replace("GROWS", grows), tmp_path)["PositionalEncoding"]
+    assert ("P6" in [m.id for m in result.mistakes]) == is_limited, result

@@ -11,6 +11,10 @@ OF_SHAPES = (
     "Write the shape beside each line, or print(x.shape) before this one: sizes come from what forward is given and "
     "what the constructor is told."
 )
+OF_VIEWS = (
+    ".reshape(…) in place of .view(…), or .contiguous() before it: what is transposed lies otherwise in memory, and view "
+    "does not copy."
+)
 OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return."
 """Fixes of B26, by what stops it."""
 OF_NAMES = "Give each a name of its own, and hand both on."

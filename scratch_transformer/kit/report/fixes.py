@@ -62,6 +62,8 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
     if id == "LN3" and form.startswith(AT_LEAST):
         return None  # by what its variance is made, not by a default
+    if (id, form) == ("B26", "view"):
+        return _by(r"\.view\(", ".reshape(")
     if id in WRITTEN:
         return WRITTEN[id]
     if id == "B10":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -10,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in, parameters_of, source_of
+from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, in_precision
@@ -87,7 +88,7 @@ def _is_looked_up(session: Session) -> bool:
 def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """P6: a sequence longer than max_len."""
     longest = session.candidate.settings.get("max_len")
-    if longest is None:
+    if longest is None or _grows(type(session.candidate.module)):
         return
     x = torch.zeros(1, longest + 1, session.settings["d_model"], dtype=torch.float64)
     try:
@@ -99,6 +100,13 @@ def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
                 f"With {longest + 1} tokens, one more than the table has, it stops with {type(error).__name__}: {line}"
             )
             yield Finding(MISTAKES["P6"], said)
+
+
+def _grows(cls: Any) -> bool:
+    """Whether forward makes a longer table where it needs one: if len(x) > self.longest: self.fill(len(x))."""
+    asked = [node for node in nodes_of(getattr(cls, "forward", None)) if isinstance(node, ast.If)]
+    makes = [ast.unparse(one) for node in asked if isinstance(node.test, ast.Compare) for one in node.body]
+    return any(re.match(r"self\.\w+(\(| *=[^=])", line) for line in makes)
 
 
 def few_digits(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line
 from scratch_transformer.kit.judge.stops import checked, undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import OF_SHAPES
+from scratch_transformer.kit.mistakes.construction import OF_SHAPES, OF_VIEWS
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.build.config import Unknown, is_config
 from scratch_transformer.kit.resolve.call import batching, calling, forwards
@@ -99,10 +99,14 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     unequal = checked.failed(first)
     text, what = (unequal, "do not pass its own check") if unequal else (in_one_line(first), "do not fit")
     said = f"Its shapes {what}, with whatever numbers of samples, tokens, features and heads"
-    settings = _settings(kind, width, heads) | ({"max_len": length, "batch": 1} if len(told) > 1 else {})
-    if None in _calls(thing, kind, library, settings, _inputs(kind, 1, length, settings)):
-        said = f"With more than one sentence in a batch its shapes {what}"
-    return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}", fix=OF_SHAPES), first
+    for what_else, samples, tokens in (("sentence in a batch", 1, length), ("token", 2, 1)):
+        of_these = {"max_len": tokens, "batch": samples} if len(told) > 1 else {}
+        settings = _settings(kind, width, heads) | of_these
+        if None in _calls(thing, kind, library, settings, _inputs(kind, samples, tokens, settings), ("batch first",)):
+            said = f"With more than one {what_else} its shapes {what}"
+            break
+    fix, name = (OF_VIEWS, "view") if "view size is not compatible" in text else (OF_SHAPES, "")
+    return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}", fix=fix, name=name), first
 
 
 def _fits_by_default(thing: type[nn.Module], kind: Kind) -> bool:
@@ -213,8 +217,9 @@ def _inputs(kind: Kind, samples: int, length: int, settings: Mapping[str, Any]) 
 
 
 def _calls(
-    thing: type[nn.Module], kind: Kind, library: Library, settings: dict[str, Any], inputs: Inputs
-) -> Iterator[BaseException | None]:
+    thing: type[nn.Module], kind: Kind, library: Library, settings: dict[str, Any], inputs: Inputs,
+    orders: tuple[str, ...] = ("batch first", "sequence first", batching.ALONE),
+) -> Iterator[BaseException | None]:  # fmt: skip
     """What every way to call it stops with; None where it gives something."""
     try:
         attempts = construct.attempts(thing, settings, library.namespace_of(thing), library.parts(kind, thing), {})
@@ -224,7 +229,6 @@ def _calls(
             yield None  # its sizes come from somewhere else
             return
         function = forwards.forward_of(made, kind)
-        orders = ("batch first", "sequence first", batching.ALONE)
         plans = list(calling.plans(function, kind.inputs, settings, orders))
     except (Exception, Unknown) as error:
         yield error
