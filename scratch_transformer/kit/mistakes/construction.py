@@ -12,8 +12,8 @@ OF_SHAPES = (
     "what the constructor is told."
 )
 OF_VIEWS = (
-    ".reshape(…) in place of .view(…), or .contiguous() before it: what is transposed lies otherwise in memory, and view "
-    "does not copy."
+    ".reshape(…) in place of .view(…), or .contiguous() before it: what is transposed lies otherwise in memory, and "
+    "view does not copy."
 )
 OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return."
 """Fixes of B26, by what stops it."""

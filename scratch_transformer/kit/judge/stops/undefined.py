@@ -20,6 +20,7 @@ from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.frames import STOPS_AT, CalledOtherwise, line_of, nodes_at, parsed
 from scratch_transformer.kit.judge.stops import (
+    answered,
     attributes,
     handed,
     meant,
@@ -68,6 +69,8 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     """
     if error is None:
         return None
+    if (found := answered.finding(error)) is not None:
+        return found
     for look_at in (tuples.finding, uncalled.finding):
         said, name, line = look_at(error)
         if said:

@@ -24,7 +24,7 @@ from scratch_transformer.kit.resolve.build.config import Config
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
-from scratch_transformer.kit.resolve.functions import surroundings
+from scratch_transformer.kit.resolve.functions import answers, surroundings
 from scratch_transformer.kit.resolve.functions.methods import MORE, helpers_of
 from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
@@ -134,6 +134,7 @@ class Decoder:
             places.get("max_len", ""),
         )
         self.samples, self.note, self.around = False, "", surroundings.stand_ins(function)
+        self.answers = answers.of_writer(function)
         taken = inspect.signature(function).parameters.values()
         large = [
             p for p in taken if plain(p.name) in SAMPLING["top_k"] and type(p.default) is int and p.default > WORDS
@@ -144,7 +145,7 @@ class Decoder:
 
     def __call__(self, **given: Any) -> Tensor:
         next_logits = given[self.model]
-        given[self.model] = ToyModel(next_logits, self.reading, helpers_of(self.function))
+        given[self.model] = ToyModel(next_logits, self.reading, helpers_of(self.function), self.answers)
         if self.prompt:
             number = given.get(self.prompt, BOS)
             first = torch.tensor([number])

@@ -22,7 +22,7 @@ from scratch_transformer.kit.definitions import names_in, source_of, tree_of
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, Words, ids_of, is_table_of_words, is_tokenizer
 from scratch_transformer.kit.resolve.call.told import WORDS
-from scratch_transformer.kit.resolve.functions import surroundings, writing
+from scratch_transformer.kit.resolve.functions import answers, surroundings, writing
 from scratch_transformer.kit.resolve.functions.toy import Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, first_or_last
@@ -90,6 +90,7 @@ def draw_of(writes: Any) -> Any:
     given |= {name: Words(WORDS) for name in parameters if is_table_of_words(name)}
     given |= {name: True for name, word in named.items() if word in ("dosample", "sample")}
     given |= {places["limit"]: 1 + len(SAID) * (not MORE.search(named[places["limit"]]))} if places["limit"] else {}
+    answer = answers.of_writer(writes)
     around, reads = surroundings.stand_ins(writes), bool(given.keys() & {*filter(is_tokenizer, parameters)})
     texts = reads or surroundings.has_tokenizer(writes)
 
@@ -97,7 +98,8 @@ def draw_of(writes: Any) -> Any:
     def draw(logits: Tensor, **options: Any) -> Tensor:
         row, error = logits.reshape(1, 1, -1), None
         for text, (last_only, pair) in itertools.product((True, False) if texts else (False,), ANSWERS):
-            toy = ToyModel(lambda ids: row.expand(*ids.shape, -1), Reading("row", last_only, pair), helpers_of(writes))
+            reading = Reading("row", last_only, pair)
+            toy = ToyModel(lambda ids: row.expand(*ids.shape, -1), reading, helpers_of(writes), answer)
             said = {places["model"]: toy, places["ids"]: " ".join(map(str, SAID)) if text else torch.tensor([SAID])}
             try:
                 with surroundings.replaced(writes, around):

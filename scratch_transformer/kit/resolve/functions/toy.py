@@ -76,8 +76,12 @@ class ToyModel(nn.Module):
         next_logits: Callable[[Tensor], Tensor],
         reading: Reading,
         helpers: Mapping[str, Any] = MappingProxyType({}),
+        answers: Any = None,
     ) -> None:
-        """helpers: what a method that stands for a function calls of its own class."""
+        """helpers: what a method that stands for a function calls of its own class.
+
+        answers: makes what the model gives with its logits in it, where that is an object.
+        """
         super().__init__()
         self.nothing = nn.Parameter(torch.zeros(1))
         self.device = torch.device("cpu")
@@ -87,7 +91,7 @@ class ToyModel(nn.Module):
         for name in HEADS:
             self.add_module(name, Head(reading.head_logs))
         self.next_logits, self.helpers, self.reading = next_logits, helpers, reading
-        self.pasts = Pasts()
+        self.pasts, self.answers = Pasts(), answers
 
     def __getattr__(self, name: str) -> Any:
         """Any other part that a model may have; its longest sequence."""
@@ -142,6 +146,8 @@ class ToyModel(nn.Module):
         logits = logits[:, -1] if self.reading.last_only else logits[:, -new:]
         logits = logits if ids.dim() == 2 else logits[0]
         logits = logits.transpose(0, 1) if turned and not self.reading.last_only else logits
+        if self.answers is not None:
+            return self.answers(logits)
         answer: Any = logits.numpy() if of_arrays else logits
         return (answer, *[past] * max(1, values_asked_for() - 1)) if self.reading.pair else answer
 

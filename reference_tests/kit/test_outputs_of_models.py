@@ -1,0 +1,73 @@
+"""What writes text with a model whose forward returns no tensor, but an object, a dictionary or a tuple."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+MODEL = """
+from dataclasses import dataclass
+from typing import NamedTuple
+
+OUTPUT
+
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, width, max_len):
+        super().__init__()
+        self.max_len = max_len
+        self.words, self.head = nn.Embedding(vocab_size, width), nn.Linear(width, vocab_size)
+
+    def forward(self, ids, targets=None):
+        logits, loss = self.head(self.words(ids)), None
+        if targets is not None:
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        RETURNS
+
+    @torch.no_grad()
+    def generate(self, ids, max_new_tokens):
+        for _ in range(max_new_tokens):
+            CALLED = self(ids[:, -self.max_len:])TAKEN
+            ids = torch.cat([ids, logits[:, -1, :].argmax(-1, keepdim=True)], dim=1)
+        return ids
+"""
+OBJECT = "@dataclass\nclass Scored:\n    logits: torch.Tensor\n    loss: torch.Tensor = None"
+NAMED = "class Scored(NamedTuple):\n    logits: torch.Tensor\n    loss: torch.Tensor = None"
+OF_LIBRARY = (
+    "class Scored:\n    logits: torch.Tensor\n    loss: torch.Tensor = None\n"
+    "    def __init__(self, logits, loss=None):\n        self.logits, self.loss = logits, loss\n"
+    "    def __getitem__(self, key):\n"
+    "        return getattr(self, key) if isinstance(key, str) else (self.logits,)[key]"
+)
+MADE = "return Scored(logits=logits, loss=loss)"
+
+
+def _generate(output, returns, called, taken, folder):
+    text = MODEL.replace("OUTPUT", output).replace("RETURNS", returns).replace("CALLED", called)
+    return check_text(text.replace("TAKEN", taken), folder)["LanguageModel.generate"]
+
+
+@pytest.mark.parametrize("output, returns, called, taken", [
+    (OBJECT, MADE, "logits", ".logits"), (OF_LIBRARY, MADE, "logits", "[0]"),
+    (OF_LIBRARY, MADE, "logits", "['logits']"),
+    (NAMED, MADE, "logits, _", ""), ("", "return {'logits': logits, 'loss': loss}", "logits", "['logits']"),
+    ("", "return logits, loss", "logits, _", ""), ("", "return logits, loss", "logits", "[0]"),
+    (OBJECT, "output = Scored(logits)\n        return output", "logits", ".logits"),
+])  # fmt: skip
+def test_the_scores_are_taken_out_of_what_the_model_returns(output, returns, called, taken, tmp_path):
+    result = _generate(output, returns, called, taken, tmp_path)
+    assert result.verdict == "matches the builtin", result
+
+
+@pytest.mark.parametrize("output, returns, fix", [
+    (OBJECT, MADE, "logits = self(ids).logits."), (OF_LIBRARY, MADE, "logits = self(ids).logits."),
+    ("", "return {'logits': logits, 'loss': loss}", 'logits = self(ids)["logits"].'),
+    ("", "return logits, loss", "logits, loss = self(ids)."),
+])  # fmt: skip
+def test_what_takes_it_for_the_scores_always_stops(output, returns, fix, tmp_path):
+    (stop,) = _generate(output, returns, "logits", "", tmp_path).mistakes
+    assert stop.id == "B26" and "a tensor is needed" in stop.evidence and stop.fix == fix
+    assert "logits[:, -1, :]" in stop.code[stop.line - stop.first]
+
+
+def test_a_forward_that_also_returns_a_tensor_may_be_asked_for_one(tmp_path):
+    returns = "return logits if targets is None else (logits, loss)"
+    assert _generate("", returns, "logits", "", tmp_path).verdict == "matches the builtin"

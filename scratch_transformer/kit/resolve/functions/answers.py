@@ -1,0 +1,122 @@
+"""What a learner's model gives where that is no tensor, but an object or a dictionary: model(ids).logits."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+
+from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.judge.frames import Function
+
+SCORES = re.compile(r"logit|score|pred|prob|^outp?u?t?$|^y_?hat$")
+KEPT = re.compile(r"cache|past|kv|present|state|hidden|att|weight")
+"""What is given beside the scores and is more than a number: no toy gives that."""
+
+
+class Made(NamedTuple):
+    """What a forward returns. cls: the class of the object, dict for a dictionary. fields: its own, in order."""
+
+    cls: type
+    fields: tuple[str, ...]
+
+    @property
+    def scores(self) -> str:
+        return next(name for name in self.fields if SCORES.search(name.lower()))
+
+    @property
+    def fix(self) -> str:
+        """How the scores are taken out of it."""
+        if self.cls is tuple:
+            return f"{', '.join(self.fields)} = self(ids)."
+        return f'logits = self(ids)["{self.scores}"].' if self.cls is dict else f"logits = self(ids).{self.scores}."
+
+    def __call__(self, logits: Tensor) -> Any:
+        """It, with logits where its scores are, and nothing else."""
+        values = {name: logits if name == self.scores else None for name in self.fields}
+        if self.cls is tuple:
+            return tuple(values.values())
+        if issubclass(self.cls, (dict, tuple)):
+            return self.cls(**values)
+        own: Any = type(self.cls.__name__, (_Several if hasattr(self.cls, "__getitem__") else _Object,), {})
+        return own(values)
+
+
+class _Object:
+    """Stands for an object of a learner's class: types of its fields are none of the toy's affair."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        vars(self).update(values)
+
+
+class _Several(_Object):
+    """The same of a class whose objects are read by names and numbers, too, as those of a library's models are."""
+
+    def __getitem__(self, key: Any) -> Any:
+        there = [value for value in vars(self).values() if value is not None]
+        return vars(self)[key] if isinstance(key, str) else there[key]
+
+
+def of_writer(function: Any) -> Made | None:
+    """What the model of a method gives, or that of a function, of whose file one model alone gives such; else None."""
+    owner = getattr(function, "owner", None)
+    if owner is not None:
+        return _returned(owner)
+    values = vars(inspect.getmodule(function) or builtins).values() if inspect.isfunction(function) else ()
+    models = [
+        v for v in values if isinstance(v, type) and issubclass(v, nn.Module) and v.__module__ == function.__module__
+    ]
+    made = [one for one in map(_returned, models) if one is not None]
+    read = {*function.__code__.co_names, *map(str, function.__code__.co_consts)} if made else set()
+    return made[0] if len({*made}) == 1 and read & {*made[0].fields} else None
+
+
+def _returned(owner: type) -> Made | None:
+    """The one thing that all of a class's forward returns, if it has scores and is no tensor."""
+    forward = getattr(owner, "forward", None)
+    if not inspect.isfunction(forward):
+        return None
+    nodes = nodes_of(forward)
+    if any(isinstance(node, (*Function.__args__, ast.Lambda)) for node in nodes[1:]):  # they return, too
+        return None
+    found = {
+        _made(value, nodes, forward) for node in nodes if isinstance(node, ast.Return) for value in _given(node, nodes)
+    }
+    made = next(iter(found), None) if len(found) == 1 else None
+    return made if made is not None and any(SCORES.search(name.lower()) for name in made.fields) else None
+
+
+def _given(node: ast.Return, nodes: list[ast.AST]) -> Iterator[ast.expr | None]:
+    """What is returned; where that is a name, all that it is assigned."""
+    if not isinstance(node.value, ast.Name):
+        yield node.value
+        return
+    name = node.value.id
+    found = [n.value for n in nodes if isinstance(n, ast.Assign) and name in map(ast.unparse, n.targets)]
+    yield from found or (None,)
+
+
+def _made(value: ast.expr | None, nodes: list[ast.AST], forward: Any) -> Made | None:
+    """A dictionary of names, or the object of a class by its name."""
+    if isinstance(value, ast.Dict):
+        keys = [key.value for key in value.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+        return Made(dict, tuple(keys)) if keys and len(keys) == len(value.keys) else None
+    if isinstance(value, ast.Tuple):
+        names = tuple(one.id for one in value.elts if isinstance(one, ast.Name))
+        is_short = len(names) == len(value.elts) == 2 and not any(map(KEPT.search, names))
+        return Made(tuple, names) if is_short else None
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
+        return None
+    cls = forward.__globals__.get(value.func.id, getattr(builtins, value.func.id, None))
+    told = [word.arg for word in value.keywords if word.arg is not None]
+    if cls is dict:
+        return Made(dict, tuple(told)) if told and not value.args else None
+    if not isinstance(cls, type) or issubclass(cls, (Tensor, nn.Module)) or cls.__module__ == "builtins":
+        return None
+    names = tuple(dict.fromkeys([*inspect.get_annotations(cls), *told]))
+    return Made(cls, names)
