@@ -294,6 +294,10 @@ class Candidate:
         """Its outputs with the padding in one mask and the future in another, where it takes two for the same."""
         return []
 
+    def masks_keys_alone(self, **inputs: Any) -> bool:
+        """Whether what is to hide the future takes a mask for that which only says which keys are padding."""
+        return False
+
     @property
     def causal_flag(self) -> str:
         """A parameter of its forward, False by default, with which the future is hidden; "" if there is none."""

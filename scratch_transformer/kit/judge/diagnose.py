@@ -42,6 +42,7 @@ from scratch_transformer.kit.mistakes.attention import (
     LENT,
     NEAR_ZERO,
     NOT_ASKED,
+    OF_KEYS,
     ONE_HEAD,
     ONE_TURNED,
     OUTSIDE,
@@ -217,6 +218,8 @@ def _called(session: Session, best: Hypothesis | None, change: Change, twins: tu
     if (change.id, change.form) == ("A24", "") and _has_no_mask(session):
         form = "" if session.kind.name == "ScaledDotProductAttention" else "nor one for the padding"
         return Finding(MISTAKES["A25"], "", LENT if _is_lent_what_attends(session) else form, entries)
+    if change.id in ("A24", "A25") and not change.form and _masks_keys_alone(session):
+        return Finding(MISTAKES["A25"], "", "", entries, fix=OF_KEYS)
     if (change.id, change.form) == DIAGONAL and best is not None and _is_read_otherwise(session, best):
         return Finding(MISTAKES["A5"], "", "sees itself and the future", {"causal": "future and present"})
     if (change.id, change.form) == ("P4", "") and session.candidate.goes_along_the_first:
@@ -230,6 +233,12 @@ def _called(session: Session, best: Hypothesis | None, change: Change, twins: tu
     fix = MADE_FIRST if change.id == "B14" and _has_no_norm(session) else ""
     twins = twins if form == change.form else ()
     return Finding(MISTAKES[change.id], "", form, twins=twins, part=change.part, fix=fix)
+
+
+def _masks_keys_alone(session: Session) -> bool:
+    """Whether its mask has no place for what hides the future, and its cause is no part that the reference lends."""
+    is_one = "A25" in session.kind.ids and not _is_lent_what_attends(session)
+    return is_one and session.candidate.masks_keys_alone(**session.ran[0].probe.inputs)
 
 
 def _has_no_norm(session: Session) -> bool:

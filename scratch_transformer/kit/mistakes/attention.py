@@ -27,6 +27,12 @@ DOES_TURN = (
     "Turns what its own layers give by its position, and hands that to an attention that projects it once more. A "
     "matrix behind the rotation undoes what it is for: scores depend on both places, and not on their distance alone."
 )
+OF_KEYS = (
+    "A mask of (batch, keys) is one row for all tokens, and cannot hide the later ones. Make it (batch, 1, length, "
+    "length), (ids != pad)[:, None, None] & torch.tril(torch.ones(T, T)).bool(), and give it no more dimensions in "
+    "attention."
+)
+"""The fix of A25 where a mask can only be of padding."""
 NOT_ASKED = "nobody asks for one: it takes a mask, or its name does not say that it is a decoder"
 
 QKV = """\

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, parameters_of, reads, source_of
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
-from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented
+from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys
 from scratch_transformer.kit.resolve.call.masks import Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, EndsTheProgram, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
@@ -76,9 +76,9 @@ class Resolved(Candidate):
         self.plan = replace(plan, sees_padding=sees_padding)
         self.looks_for_padding = len(own) > 1 or sees_padding
         self.speaks_of_padding = bool(plan.mask_parameters) or _speaks_of_padding(self.text)
-        self.is_causal_by_name = _is_given_future(kind, plan) or (
-            _is_causal(kind, thing) and not _takes_mask(plan, thing)
-        )
+        self.is_to_hide = _is_causal(kind, thing)
+        """Whether it hides the future by its name, or is told to by a mask."""
+        self.is_causal_by_name = _is_given_future(kind, plan) or (self.is_to_hide and not _takes_mask(plan, thing))
         self.says_sides = says_sides(plan.arguments)
         self.update_missing()
 
@@ -211,6 +211,20 @@ class Resolved(Candidate):
         with double(drops=False):
             given = self.plan.apart(inputs)
             return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
+
+    def masks_keys_alone(self, **inputs: Any) -> bool:
+        told, expected = self.plan, self.shape_of(inputs)
+
+        def runs(plan: Plan) -> bool:
+            self.plan = plan
+            try:
+                return bool(self(**inputs).shape == expected)
+            except Exception:  # the learner's code may raise anything
+                return False
+            finally:
+                self.plan = told
+
+        return self.is_to_hide and of_keys.alone(told, runs)
 
     @property
     def causal_flag(self) -> str:

@@ -30,7 +30,7 @@ from scratch_transformer.kit.resolve.call import batching, calling, forwards
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
@@ -41,9 +41,14 @@ SHAPES = re.compile(
     r"doesn't match the broadcast shape|Sizes of tensors must match|number of dims|Dimension out of range|"
     r"exceeds dimension size|view size is not compatible|too many indices for tensor"
 )
+OF_RANKS = re.compile(r"number of dims|Dimension out of range|too many indices|exceeds dimension size")
+"""Of these, what a whole stops with that takes no ids, or more than these."""
 WANTS_SAMPLES = re.compile("ValueError: .*to unpack|IndexError: tuple index out of range")
 KINDS = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention", "FeedForward", "EncoderLayer",
          "DecoderLayer", "DecoderOnlyLayer", "PositionalEncoding", "Encoder", "LlamaBlock")  # fmt: skip
+WHOLES = ("TokenEncoder", "TokenDecoder", "DecoderOnly", "Transformer")
+"""What is given ids; only where no mask must be given, as a model makes its own."""
+OF_IDS = ("ids", "src", "tgt")
 MOST_PLANS, MOST_FORMS, MOST_WIDTHS = 9, 12, 8
 LONGER = (0, 1)
 """Tokens of a sequence beyond the longest that is told: a vision Transformer's token of the class is one more."""
@@ -63,7 +68,9 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
         return None
     if kind.name == "ScaledDotProductAttention" and {"Linear", "Parameter"} & names_in(thing):  # type: ignore[arg-type]
         kind = library.kinds["MultiheadAttention"]  # the core alone has no weights
-    if kind.name not in KINDS or library.supplied:
+    if kind.name not in (*KINDS, *WHOLES) or library.supplied:
+        return None
+    if kind.name in WHOLES and (_must_be_masked(thing) or OF_RANKS.search(str(error))):
         return None
     if not _stops_within(error, thing) or not _is_known(thing, kind) or _is_written(checked.failed(error), thing):
         return None
@@ -107,6 +114,10 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
             break
     fix, name = (OF_VIEWS, "view") if "view size is not compatible" in text else (OF_SHAPES, "")
     return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}", fix=fix, name=name), first
+
+
+def _must_be_masked(thing: type[nn.Module]) -> bool:
+    return any(is_mask(p.name) and p.default is p.empty for p in construct.parameters_of(thing.forward))
 
 
 def _fits_by_default(thing: type[nn.Module], kind: Kind) -> bool:
@@ -213,7 +224,8 @@ def _inputs(kind: Kind, samples: int, length: int, settings: Mapping[str, Any]) 
     shape = (samples, length, int(settings["d_model"]))
     names = [name for name in kind.inputs if "mask" not in name]
     none = {name: None for name in kind.inputs if name not in names}
-    return {name: torch.randn(shape, generator=make, dtype=torch.float64) for name in names} | none
+    ids = {name: torch.randint(4, shape[-1], shape[:2], generator=make) for name in names if name in OF_IDS}
+    return {name: torch.randn(shape, generator=make, dtype=torch.float64) for name in names} | none | ids
 
 
 def _calls(
