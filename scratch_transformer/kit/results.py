@@ -22,7 +22,7 @@ from scratch_transformer.kit.judge import uncomputed
 from scratch_transformer.kit.judge.detectors import inventory
 from scratch_transformer.kit.judge.frames import CalledOtherwise, is_learners, said_of
 from scratch_transformer.kit.judge.stops import later as later_stops
-from scratch_transformer.kit.judge.stops import no_forward, no_return
+from scratch_transformer.kit.judge.stops import no_forward, no_return, selfless
 from scratch_transformer.kit.judge.stops.attributes import read_in_vain
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
 from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Kind, Verdict
@@ -319,9 +319,11 @@ def _before_its_forward(finding: Finding, outcome: Outcome, value: Any) -> list[
 
 
 def _of_its_forward(value: Any) -> tuple[Finding, BaseException] | None:
-    """That Python does not find it, or that it returns nothing."""
+    """That Python does not find it, that it has no self, or that it returns nothing."""
     if (lost := no_forward.finding(value)) is not None:
         return lost
+    if (without := selfless.finding(value)) is not None:
+        return without, CannotCall("without self, the module itself is its first argument")
     nothing = no_return.finding(value)
     return None if nothing is None else (nothing, CannotCall("its forward returns None"))
 

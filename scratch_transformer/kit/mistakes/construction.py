@@ -15,11 +15,13 @@ OF_VIEWS = (
     ".reshape(…) in place of .view(…), or .contiguous() before it: what is transposed lies otherwise in memory, and "
     "view does not copy."
 )
+OF_SELF = "def forward(self, x): the first argument of every method is self, the module itself."
 OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return."
 """Fixes of B26, by what stops it."""
 OF_NAMES = "Give each a name of its own, and hand both on."
 """Fix of B30, where one takes the other's name."""
 WIDTH_OF_HEADS = "the width of a head, which follows from d_model and the number of heads"
+WIDTH_OF_MEMORY = "the width of the encoder's output, which is taken to be the decoder's"
 DROPS_ANYWAY = "dropout: what it makes drops as much whatever it is told"
 """Forms of B29 that no size of the whole is."""
 AVERAGED = "averaged over the batch, in place of the sum"
@@ -254,7 +256,11 @@ print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
         "the constructor.",
         source="Vaswani et al. 2017, table 3: N, d_model, d_ff and h are chosen",
         severities={WIDTH_OF_HEADS: "harmless"},
-        fixes={DROPS_ANYWAY: "Hand it on: nn.TransformerEncoderLayer(d_model, nhead, d_ff, dropout=dropout)."},
+        fixes={
+            DROPS_ANYWAY: "Hand it on: nn.TransformerEncoderLayer(d_model, nhead, d_ff, dropout=dropout).",
+            WIDTH_OF_MEMORY: "Hand it on to what makes keys and values of the encoder's output, or to kdim "
+            "and vdim of nn.MultiheadAttention; or leave it out of the constructor.",
+        },
         demo="""\
 import torch
 class FeedForward(torch.nn.Sequential):

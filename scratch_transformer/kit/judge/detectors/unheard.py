@@ -16,11 +16,15 @@ from scratch_transformer.kit.judge.training import in_training
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, WIDTH_OF_HEADS
+from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, WIDTH_OF_HEADS, WIDTH_OF_MEMORY
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 WIDTH = re.compile(r"d_?k|d_?head|head_?(dim|size|width)|dim_?(per_?)?head|attention_head_size|dim_?k", re.IGNORECASE)
 """What tutorials call the width of a head."""
+OF_ENCODER = re.compile(
+    r"(enc|src|source|mem|context|cross)\w*(d_?model|dim|width|emb)|(d_?model|dim)_(enc|src|mem|context)"
+)
+"""The width of what an encoder gives, where a decoder's need not be the same."""
 ODD = 7
 """A width of heads that nobody has."""
 
@@ -40,6 +44,21 @@ def width_of_heads(session: Session, best: Hypothesis | None) -> Iterator[Findin
         if other.inventory() == candidate.inventory() and _gives_the_same(session, other):
             said = f"Told {parameter.name} = {ODD}, it is what it was: its {heads} heads share d_model in any case."
             yield Finding(MISTAKES["B29"], said, WIDTH_OF_HEADS, name=parameter.name)
+
+
+def width_of_the_encoder(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """Of what attends to an encoder, and is told how wide its output is: as wide as the decoder's, whatever it is."""
+    candidate, names = session.candidate, [p.name for p in parameters_of(type(session.candidate.module))]
+    if best is None or candidate.replaced or not {"memory", "key"} & {*session.kind.inputs}:
+        return
+    for name in [name for name in names if OF_ENCODER.search(name.lower())]:
+        try:
+            other = candidate.rebuild(**{name: 2 * session.settings["d_model"]})
+        except Exception:  # it cannot be built with another
+            return
+        if other.inventory() == candidate.inventory() and _gives_the_same(session, other):
+            said = f"Told {name} = {2 * session.settings['d_model']}, it is what it was: it takes no such tokens."
+            yield Finding(MISTAKES["B29"], said, WIDTH_OF_MEMORY, name=name)
 
 
 def probability(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -76,4 +95,6 @@ def _gives_the_same(session: Session, other: Candidate) -> bool:
     return torch.equal(*outputs)
 
 
-UNHEARD: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B29",), width_of_heads), (("B29",), probability))
+UNHEARD: tuple[tuple[tuple[str, ...], Detector], ...] = (
+    (("B29",), width_of_heads), (("B29",), width_of_the_encoder), (("B29",), probability),
+)  # fmt: skip
