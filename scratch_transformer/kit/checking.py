@@ -30,6 +30,7 @@ from scratch_transformer.kit.report.finding import FAILED, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.functions import (
+    applied,
     grouping,
     mask_makers,
     mask_methods,
@@ -62,6 +63,11 @@ DRAW, RATES = ".sampling", ".schedule"
 Emit = Callable[..., None]
 Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
 """Of a component: its kind's place, its name, itself, its kinds, its file and line."""
+
+
+def as_it_is_judged(thing: Any) -> Any:
+    """What stands for a class or function where it is not judged as it is written: a class of modules, a function."""
+    return applied.as_function(writing.with_its_model(as_module(thing)))
 
 
 class Checking:
@@ -100,7 +106,7 @@ class Checking:
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):
                 continue
-            value = writing.with_its_model(as_module(value))
+            value = as_it_is_judged(value)
             is_other = inspect.isclass(value) and value.__module__ != loaded.module.__name__
             if not is_other and (plain := no_modules.result(name, value, source)) is not None:
                 self.results.broken[value] = plain.ids[0]
@@ -182,7 +188,7 @@ class Checking:
         return self.results.of(name, source, function.__code__.co_firstlineno, function, outcome, diagnosis)
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
-        value = writing.with_its_model(as_module(value))
+        value = as_it_is_judged(value)
         if outputs := mask_outputs.outputs_of(value):
             self.static |= {one: self.static[value] for _, one in outputs if value in self.static}
             for output, one in outputs:

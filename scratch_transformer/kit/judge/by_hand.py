@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterator, Sequence
@@ -48,6 +49,8 @@ class Comparison:
 @functools.lru_cache(maxsize=1)
 def compared(session: Session, best: Hypothesis | None) -> Comparison | None:
     """None for what has no such pass, or where nothing explains the output."""
+    if best is not None and not session.is_random and is_applied(session.candidate):
+        return _of_applied(session, best)
     root = next(roots_of(session.candidate.module), None)
     if best is None or root is None or not root.backward_name or session.is_random:
         return None
@@ -57,6 +60,64 @@ def compared(session: Session, best: Hypothesis | None) -> Comparison | None:
     found.left = [name for name in dict.fromkeys(found.left) if name not in (*found.right, *found.wrong)]
     found.right = [name for name in dict.fromkeys(found.right) if name not in found.wrong]
     return found
+
+
+def is_applied(candidate: Any) -> bool:
+    """Whether a function stands for a torch.autograd.Function, whose backward is the learner's."""
+    made = getattr(candidate, "made", None)
+    of = getattr(getattr(made, "function", made), "of", None)
+    return isinstance(of, type) and issubclass(of, torch.autograd.Function)
+
+
+def _of_applied(session: Session, best: Hypothesis) -> Comparison:
+    """The gradients of the inputs, and of weights; where a flag hides the future, of the inputs with that, too."""
+    found, candidate = Comparison(), session.candidate
+    probes = [one.probe for one in session.ran if not (one.probe.quiet or one.probe.provoking)][:MOST]
+    for probe in probes:
+        _compare_applied(session, best, probe, found, candidate)
+    causal = next((one for one in (*session.probes, *session.left_out) if one.name == "causal"), None)
+    if candidate.causal_flag and causal is not None and not found.stopped:
+        told = {**causal.inputs, "mask": None}
+        with contextlib.suppress(Exception):  # what the flag does to its output is judged elsewhere
+            expected = session.module(best.recipe)(**causal.inputs)
+            output = candidate.told_causal(**told)
+            if output is not None and torch.allclose(output, expected, atol=LEAST):
+                _compare_applied(session, best, causal, found, lambda **given: candidate.told_causal(**told | given))
+    found.left = [name for name in dict.fromkeys(found.left) if name not in (*found.right, *found.wrong)]
+    found.right = [name for name in dict.fromkeys(found.right) if name not in found.wrong]
+    return found
+
+
+def _compare_applied(session: Session, best: Hypothesis, probe: Probe, found: Comparison, call: Any) -> None:
+    inputs, given = with_gradients(probe.inputs)
+    reference, candidate = session.module(best.recipe), session.candidate
+    weights = dict(reference.named_parameters())
+    with torch.enable_grad():
+        loss = _loss(reference(**copies(inputs)), probe)
+        right = torch.autograd.grad(loss, [*given.values(), *weights.values()], allow_unused=True)
+    expected = dict(zip((*given, *weights), right, strict=True))
+    own = dict(candidate.module.named_parameters()) if candidate.module is not None else {}
+    for weight in own.values():
+        weight.grad = None
+    taken = inputs if call is candidate else {name: value for name, value in inputs.items() if name != "mask"}
+    candidate.differentiates = True
+    try:
+        with torch.enable_grad():
+            _loss(call(**copies(taken)), probe).backward()
+    except NotImplementedError:
+        found.stopped = "it is not written yet"
+        return
+    except Exception as error:  # the learner's code may raise anything
+        _stopped(error, probe, found)
+        return
+    finally:
+        candidate.differentiates = False
+    size = max((float(one.abs().max()) for one in right if one is not None and one.numel()), default=0.0)
+    for name, value in given.items():
+        _of_input(name, value.grad, expected[name], size, found)
+    placed = candidate.own_gradients({n: g for n, g in expected.items() if n in weights and g is not None})
+    for path, gradient in placed.items():
+        _of_input(path, own[path].grad if path in own else None, gradient, size, found)
 
 
 def said(session: Session, best: Hypothesis | None) -> Iterator[str]:

@@ -230,10 +230,14 @@ def _made_without(definition: Any) -> Place | None:
 
 def _going_back(definition: Any) -> Place | None:
     """The head of the method of a class that is its backward pass."""
-    cls = inspect.unwrap(definition)
+    cls = getattr(definition, "of", None) or inspect.unwrap(definition)  # a torch.autograd.Function, or the arrays'
     for method in (getattr(cls, name) for name in dir(cls) if BACKWARD.match(name)):
         with contextlib.suppress(OSError, TypeError):
-            return Place(inspect.getsourcefile(method) or "", lines_of(method)[1], [])
+            lines, start = lines_of(method)
+            head = next(
+                (n for n, line in enumerate(lines) if line.lstrip().startswith("def ")), 0
+            )  # below @staticmethod
+            return Place(inspect.getsourcefile(method) or "", start + head, [])
     return None
 
 

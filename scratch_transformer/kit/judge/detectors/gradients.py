@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.arrays.module import roots_of
+from scratch_transformer.kit.judge.by_hand import is_applied
 from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.frames import DONE_AT
@@ -41,7 +42,8 @@ def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     Without a mask, and with one: what hides may cut.
     """
     module = session.candidate.module
-    if best is None or session.is_random or (module is not None and any(True for _ in roots_of(module))):
+    is_by_hand = is_applied(session.candidate) or (module is not None and any(True for _ in roots_of(module)))
+    if best is None or session.is_random or is_by_hand:
         return  # by_hand.py compares what is written by hand
     probes = [result.probe for result in session.ran]
     masked = [probe for probe in probes if any("mask" in n and v is not None for n, v in probe.inputs.items())]
