@@ -8,6 +8,7 @@ from reference_tests.kit.learners.checked import IMPORTS, LESS, check_text, time
 from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.call.inert import NoDropout
 from scratch_transformer.kit.resolve.library.library import Library
 
@@ -486,3 +487,32 @@ def test_the_mask_that_a_given_layer_may_make_is_not_missed(tmp_path):
     assert (result.verdict in RIGHT, result.replaced) == (True, ["DecoderLayer"]), result
     (said,) = (named for named in result.mistakes if named.id == "A25")
     assert (said.severity, "its own" in said.form) == ("note", False)
+
+
+TABLES = """
+class Encoder(nn.Module):
+    def __init__(self, word_emb: nn.Embedding, num_heads: int, d_ff: int, num_layers: int,
+                 positional_emb: nn.Embedding = None, max_len: int = None):
+        super().__init__()
+        if not isinstance(word_emb, nn.Embedding):
+            raise TypeError("word_emb is no nn.Embedding")
+        if positional_emb is None and max_len is None:
+            raise ValueError("neither positional_emb nor max_len")
+        width = word_emb.embedding_dim
+        self.word_emb = word_emb
+        self.positional_emb = nn.Embedding(max_len, width) if positional_emb is None else positional_emb
+        self.longest = self.positional_emb.num_embeddings
+        layer = nn.TransformerEncoderLayer(width, num_heads, d_ff, 0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+
+    def forward(self, ids):
+        places = torch.arange(ids.shape[1], device=ids.device)
+        return self.layers(self.word_emb(ids) + self.positional_emb(places{more}))
+"""
+
+
+@pytest.mark.parametrize("more, is_right", [("", True), (" * 0", False)])
+def test_what_is_annotated_to_be_torchs_table_is_one(more, is_right, tmp_path):
+    """Though what is read of it, embedding_dim, has the name of a setting."""
+    (result,) = check_text(TABLES.replace("{more}", more), tmp_path).values()
+    assert (result.verdict in FINE, result.kind) == (is_right, "TokenEncoder"), result

@@ -43,7 +43,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     within = made_of(thing)
     if tensors == 2 and adds_what_it_calls(thing):
         return ("ResidualConnection",)
-    if tensors == 1 and any(map(_attends, within)) and _looks_up_and_projects(thing):
+    if tensors == 1 and any(map(has_softmax, within)) and _looks_up_and_projects(thing):
         return MODELS
     if tensors == 2 and joins_two_sides(thing):
         return ("Transformer",)
@@ -52,13 +52,13 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     if tensors == 1 and any("vocab" in setting for setting in told) and _looks_up_with_positions(thing):
         return ("EmbeddingWithPositions",)
     names = {name for one in (thing, *within) for name in (one.__name__, *names_in(one))}
-    attends = _attends(thing) or any(map(_attends, within)) or any(map(OF_TORCH.match, names))
+    attends = has_softmax(thing) or any(map(has_softmax, within)) or any(map(OF_TORCH.match, names))
     turns, is_of_today = (any(map(words.search, names)) for words in (ROTATES, OF_TODAY))
     if any("vocab" in setting for setting in told):
         pair = ("TokenDecoder",) if _reads_a_memory(forward) and "src_vocab_size" not in told else ("Transformer",)
         found: tuple[str, ...] = pair if tensors == 2 else ("LlamaModel", *MODELS) if is_of_today else MODELS
         return found if attends and told & {"num_heads", "num_layers"} else ()
-    if "num_heads" in told and _attends(thing) and not told & {"d_ff", "num_layers"}:
+    if "num_heads" in told and has_softmax(thing) and not told & {"d_ff", "num_layers"}:
         several = ("MultiheadAttention",) if tensors == 3 else ("CrossAttention",) if tensors == 2 else ()
         return several or ((*ROTARY, *ATTENTIONS) if turns else ATTENTIONS)
     if "num_heads" in told and attends and "num_layers" not in told:
@@ -119,7 +119,7 @@ def _looks_up_and_projects(cls: type) -> bool:
 def _looks_up_with_positions(cls: type) -> bool:
     """Whether it has a table of words and positions, and nothing that computes: neither matrices nor layers."""
     names = names_in(cls)
-    return "Embedding" in names and has_positions(cls) and not any(map(COMPUTES.search, names)) and not _attends(cls)
+    return "Embedding" in names and has_positions(cls) and not any(map(COMPUTES.search, names)) and not has_softmax(cls)
 
 
 def has_positions(thing: Any) -> bool:
@@ -131,7 +131,7 @@ def has_positions(thing: Any) -> bool:
 def joins_heads(cls: Any) -> bool:
     """Whether it has a list of the learner's modules that attend, and joins what they give."""
     is_module = isinstance(cls, type) and issubclass(cls, nn.Module)
-    return is_module and {"ModuleList", "cat"} <= names_in(cls) and any(map(_attends, made_of(cls)))
+    return is_module and {"ModuleList", "cat"} <= names_in(cls) and any(map(has_softmax, made_of(cls)))
 
 
 OTHERWISE = re.compile(r"LSTM|GRU|RNN|Conv")
@@ -158,15 +158,15 @@ def is_one_layer(thing: Any) -> bool:
     norms = _names_with_sublayers(whole)
     if any(MANY.search(n) for n in (*(names if not has_sums else ()), *given)) or not any(map(NORMS.search, norms)):
         return False
-    of_layers = [one for one in made if not _attends(one) and any(map(_attends, made_of(one)))]
-    of_layers += [one for one in made if _attends(one) and any(SUMS.search(part.__name__) for part in made_of(one))]
+    of_layers = [one for one in made if not has_softmax(one) and any(map(has_softmax, made_of(one)))]
+    of_layers += [one for one in made if has_softmax(one) and any(SUMS.search(part.__name__) for part in made_of(one))]
     has_layer = any(any(map(NORMS.search, _names_with_sublayers(one))) for one in of_layers)
-    return (_attends(thing) or any(map(_attends, made))) and not has_layer
+    return (has_softmax(thing) or any(map(has_softmax, made))) and not has_layer
 
 
 def surrounds_attention(thing: Any) -> bool:
     """Whether a class adds a norm and a network of its own to a part that attends: AttentionEncoder is a layer then."""
-    is_around = is_one_layer(thing) and any(map(_attends, made_of(thing)))
+    is_around = is_one_layer(thing) and any(map(has_softmax, made_of(thing)))
     return is_around and (linears(thing) > 1 or any(NETWORK.search(name) for name in names_in(thing)))
 
 
@@ -177,7 +177,7 @@ def _names_with_sublayers(cls: type) -> set[str]:
 
 
 def _is_network(cls: type) -> bool:
-    return NETWORK.search(cls.__name__) is not None and not _attends(cls)
+    return NETWORK.search(cls.__name__) is not None and not has_softmax(cls)
 
 
 def made_of(cls: type) -> list[type]:
@@ -204,7 +204,7 @@ def _tensors(forward: Any) -> int:
     return sum(p.default is p.empty and not (is_mask(p.name) or is_segment(p.name)) for p in own)
 
 
-def _attends(cls: type) -> bool:
+def has_softmax(cls: type) -> bool:
     """Whether it, or a function that it calls, has a softmax."""
     called = [one for one in named_in(cls) if inspect.isfunction(one)]
     return any(ATTENDS.search(name) for one in (cls, *called) for name in names_in(one))
@@ -216,7 +216,7 @@ ADAPTED = re.compile(r"(?i)lora|adapter|low_?rank")
 def is_adapted(cls: type) -> bool:
     """Whether it is a linear layer with the product of two narrow ones beside it: LoRALayer(in_features, …)."""
     ends = {end for p in parameters_of(cls) for end in ("in", "out") if end in words(p.name)}
-    is_linear = len(ends) == 2 and not _attends(cls)
+    is_linear = len(ends) == 2 and not has_softmax(cls)
     return is_linear and any(map(ADAPTED.search, (cls.__name__, *names_in(cls))))
 
 

@@ -174,6 +174,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     name, word, default = wish.name, wish.word, wish.default
     if default is None and ("Callable" in wish.text or word.endswith(("factory", "fn"))):
         return []
+    if table := _table(wish, values):
+        return [*table, *([None] if default is None else [])]
     if wish.is_required and REPORTS.search(word):
         return [Silent()]
     if wish.wants_class:
@@ -413,6 +415,16 @@ def _of_torch(wish: Wish, values: Values) -> list[Any]:
         return [Lazy(functools.partial(wish.hint, **{name: values(name) for name in required}))]
     except Unknown:
         return []
+
+
+def _table(wish: Wish, values: Values) -> list[Any]:
+    """torch's table where that and nothing else is annotated: of as many words as either side has, or of positions."""
+    if wish.hint is not nn.Embedding:
+        return []
+    counts = ["max_len"] if "pos" in wish.word else [name for name in values.own if name.endswith("vocab_size")]
+    rows = max((int(values.settings[name]) for name in counts), default=0)
+    width = values.settings["d_model"]
+    return [Lazy(functools.partial(nn.Embedding, rows, width))] if rows else []
 
 
 def _texts(wish: Wish) -> list[Any]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scratch_transformer.kit.definitions import leads_to, names_in, reads, source_of
 from scratch_transformer.kit.judge.running import watched
@@ -22,14 +22,14 @@ from scratch_transformer.kit.resolve.call.plan import (
     ROWS,
     SENTENCES,
     SHIFTED,
-    CannotCall,
     Plan,
 )
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.candidate import Resolved, tensors
+from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import decoders, mask_functions, schedules, surroundings
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.trial import Trial
+from scratch_transformer.kit.resolve.trials import within
 from scratch_transformer.kit.resolve.weights.layout import SEGMENTS, walk
 
 # ---- What it returns ----
@@ -128,45 +128,6 @@ def form_of_output(candidate: Resolved, probe: Probe, trial: Trial) -> str:
     return "narrow" if is_narrow else "right" if shape == expected else "wrong"
 
 
-AS_LOSS = "It returns its loss alone: the scores inside are compared, and the loss is not checked."
-AFTER = "What it makes of the last layer's output, {}, is not checked: the layers are compared."
-
-
-def _within(candidate: Resolved, width: int, said: str) -> None:
-    """Of a model that returns something else: what the last of its parts gives that is so wide, for every token.
-
-    What a head computes between its linear layers is not the model's: BERT's transforms each token before the scores.
-    """
-    function, module = candidate.function, candidate.module
-
-    def is_wide(value: Any) -> bool:
-        return isinstance(value, Tensor) and value.dim() == 3 and value.shape[-1] == width
-
-    def forward(**given: Any) -> Tensor:
-        found: list[Tensor] = []
-        linear: list[int] = []
-        """How many were found before each linear layer."""
-
-        def keep(part: Any, args: Any, output: Any) -> None:
-            output = next(tensors(output), None)
-            if isinstance(part, nn.Linear):
-                linear.append(len(found))
-            if is_wide(output):
-                found.append(output)
-            elif len(args) == 1 and is_wide(args[0]) and part is not module:
-                inside = linear[len(linear) - sum(isinstance(one, nn.Linear) for one in part.modules()) :]
-                del found[min(inside, default=len(found)) :]
-
-        with watched(module, keep):
-            function(**given)
-        if not found:
-            raise CannotCall("it returns a number, and none of its parts gives a score for every word")
-        return found[-1]
-
-    candidate.function, candidate.ends_within = forward, True
-    candidate.limits.append(said)
-
-
 CLASSES = re.compile(r"class|label|bert", re.IGNORECASE)
 """In the name of what tells classes apart, or of a number that it is told: it may be as large as a vocabulary."""
 
@@ -227,12 +188,12 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
             candidate.limits += [TURNED] if order == (1, 0, 2) and {"ids", "tgt"} & probe.inputs.keys() else []
             return
         if expected is not None and output.dim() == 0:
-            _within(candidate, int(expected[-1]), AS_LOSS)
+            within.scores(candidate, int(expected[-1]))
             return
         after = expected is not None and "ids" in probe.inputs and _is_after(output, expected, settings, candidate.made)
         after = after or (expected is not None and _is_of_samples(candidate, output, expected))
         if expected is not None and after and _reads_all(candidate, probe, settings["d_model"], output):
-            _within(candidate, settings["d_model"], AFTER.format(tuple(output.shape)))
+            within.layers(candidate, settings["d_model"], output)
             if candidate(**probe.inputs).shape[:2] == expected[1::-1] != expected[:2]:  # its layers are length first
                 candidate.post = lambda output, inputs: output.transpose(0, 1)
             return

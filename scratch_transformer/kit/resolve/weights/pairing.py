@@ -19,6 +19,8 @@ def pairings(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs]
     shared = _one_attention(ours, base)
     if shared and len({id(base[i]) for i, unit in enumerate(ours) if unit.kind == "attention" and i in base}) == 1:
         base = shared.pop(0)[1]  # there is no other
+    if without := _norm_of_a_head(ours, theirs, base):
+        yield "", without
     yield "", base
     if turned := _halves_turned(ours, base):
         yield "", turned
@@ -130,6 +132,17 @@ def _norm_elsewhere(ours: list[Unit], base: Pairs) -> Pairs:
             old, new = (here, there) if here in base else (there, here)
             moved[new] = moved.pop(old)
     return moved if moved != base else {}
+
+
+def _norm_of_a_head(ours: list[Unit], theirs: list[Unit], base: Pairs) -> Pairs:
+    """Without a norm after the layers, where what gives no scores here has maps behind them: BERT's head for masked
+    words has a norm between two; {} if there is no such norm.
+    """
+    is_last = [i for i, unit in enumerate(ours) if unit.path == "stack.norm"]
+    spare = [u for u in theirs if u.kind == "matrix" and u.layer is None and "projection" in u.context]
+    has_scores = any("projection" in unit.context for unit in ours)
+    is_one = is_last and not has_scores and len(spare) > 1 and is_last[0] in base
+    return {i: unit for i, unit in base.items() if i not in is_last} if is_one else {}
 
 
 def match(ours: list[Unit], theirs: list[Unit]) -> Pairs:
