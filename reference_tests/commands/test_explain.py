@@ -26,6 +26,7 @@ from scratch_transformer.kit.mistakes.construction import (
     NOWHERE_ELSE,
     OF_WRITERS,
     SHARED_BOTH,
+    UNTRAINED,
     WIDTH_OF_HEADS,
 )
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
@@ -50,7 +51,7 @@ OF_OTHER_FORMS = {
     "B22": {LOADED},
     "B25": {OF_LENT_LAYERS},
     "B26": {NO_DROPOUT, ALWAYS_MASKED},
-    "B27": {OF_WRITERS},
+    "B27": {OF_WRITERS, UNTRAINED},
     "B29": {WIDTH_OF_HEADS},
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},

@@ -85,3 +85,51 @@ def test_what_is_causal_and_takes_a_mask_stops_in_training(p, ids, tmp_path):
     (stop,) = (named for named in result.mistakes if named.id == "B26")
     assert "built with dropout = 0.1, its forward stops with RuntimeError" in stop.evidence
     assert "attn_mask or is_causal=True, not both" in stop.fix
+
+
+BESIDE = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, dropout=0.1):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.heads, self.dropout = num_heads, dropout
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask):
+        B, T, E = x.shape
+        q, k, v = (y.view(B, T, self.heads, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=DROPPED, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(B, T, E))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("dropped", "ids"), [
+    ("self.dropout", {"B26", "B12"}), ("self.dropout if self.training else 0.0", {"B26"}), ("0.0", set()),
+])  # fmt: skip
+def test_what_its_mask_stops_with_dropout_alone_is_told(dropped, ids, tmp_path):
+    """Of attention that hides the future itself, and is judged without that mask."""
+    result = check_text(BESIDE.replace("DROPPED", dropped), tmp_path)["SelfAttention"]
+    assert {*result.ids} & {"B26", "B12"} == ids, result
+    (stops,) = [one for one in result.mistakes if one.id == "B26"] or [None]
+    assert stops is None or ("built with dropout" in stops.evidence and "not both" in stops.fix)
+
+
+MADE = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, dropout=0.1):
+        super().__init__()
+        self.p = dropout
+        self.first, self.second = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        x = self.first(x).relu()
+        return self.second(nn.Dropout(self.p)(x))
+"""
+
+
+@pytest.mark.long
+def test_a_dropout_that_is_made_in_every_call_is_shown_where_it_is_made(tmp_path):
+    (found,) = check_text(MADE, tmp_path)["FeedForward"].mistakes
+    assert found.id == "B12" and "in the constructor" in found.fix
+    assert found.code[found.line - found.first].strip() == "return self.second(nn.Dropout(self.p)(x))"

@@ -10,7 +10,7 @@ Shapes: batch first. Masks are boolean, True = may attend, and broadcast to (B, 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -175,6 +175,7 @@ class Candidate:
     missing: canonical parameters that the learner's module has no place for.
     notes: sentences about how it was resolved. limits: about what could not be checked because of how it is made.
     replaced: names of its parts that the reference stands in for.
+    masks_left: parameters for masks that its kind has no input for: of padding, where it hides the future itself.
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     added_twice: names of its parts that have their residual inside, where it agrees with parts that have none.
@@ -208,6 +209,7 @@ class Candidate:
         self.notes: list[str] = []
         self.limits: list[str] = []
         self.replaced: list[str] = []
+        self.masks_left: tuple[str, ...] = ()
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None
@@ -310,6 +312,13 @@ class Candidate:
     def narrow(self, **inputs: Any) -> Tensor | None:
         """Its output for masks with one row for all queries, where it was given one row for each; None if it cannot."""
         return None
+
+    def with_padding(self, keep: Tensor, **inputs: Any) -> Iterator[tuple[str, Tensor | Exception]]:
+        """Its outputs, or what it stops with, where the one mask that is left is of padding, by the mask's form.
+
+        keep: (B, T), True = no padding.
+        """
+        yield from ()
 
     def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
         """The parameter for its positions, which it need not be given, and what it stops with without; else None."""

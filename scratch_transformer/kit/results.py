@@ -121,7 +121,9 @@ class Results:
         stops = {id for part, id in self.broken.items() if self._names(part) & {*lent} or part in within_lent}
         stops |= {self.broken[cls] for cls in self._kept(made)}
         beside += sorted(stops - {*beside, *diagnosis.ids})
-        result.inherited = [f.mistake.id for f in diagnosis.findings if f.mistake.id in parts] + beside
+        unseen = _unseen(diagnosis, within, KINDS[diagnosis.kind], value)
+        inherited = [*(f.mistake.id for f in diagnosis.findings if f.mistake.id in parts), *beside, *unseen]
+        result.inherited = list(dict.fromkeys(inherited))
         if beside:
             result.verdict = "mistake"
             if diagnosis.verdict == "unknown mismatch":
@@ -359,26 +361,56 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     """
     found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
     is_unknown = diagnosis.verdict == "unknown mismatch"
+    milder = {f.mistake.id for f in diagnosis.findings if f.severity == "note"}  # there, and worse in the part
     there = [
         f.mistake.id
         for f in found
-        if is_unknown or not (f.mistake.changes or f.mistake.id == RUNS) or _is_of(diagnosis, f)
+        if is_unknown
+        or not (f.mistake.changes or f.mistake.id == RUNS)
+        or _is_of(diagnosis, f)
+        or f.mistake.id in milder
     ]
     known = {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
     return [id for id in dict.fromkeys(there) if id not in known]
 
 
+def _unseen(diagnosis: Diagnosis, within: Sequence[Diagnosis], kind: Kind, value: Any) -> list[str]:
+    """What its parts have and is not looked for in a whole, or does not show there: told of, whatever its numbers say.
+
+    A mask on padding's queries shows where real words stand behind padding, in what hands masks on.
+    """
+    is_unknown = diagnosis.verdict == "unknown mismatch"
+    hidden = [
+        f.mistake.id
+        for part in within
+        for f in part.findings
+        if (
+            f.severity in ("harmless", "paper")
+            and (is_unknown or f.mistake.id in OF_PARTS or f.mistake.id not in kind.ids)
+        )
+        or (f.mistake.id == "A7" and part.kind.startswith("Causal") and _names_any(OF_PADDING, value))
+    ]
+    return [id for id in dict.fromkeys(hidden) if id not in diagnosis.ids]
+
+
+OF_PARTS = ("A18", "LN4")
+"""What is looked for in attention, or a norm, alone, though a whole can have it."""
 LAYERS = ("Layer", "Block")
 """Kinds of which a mistake around a sublayer may be their own, though a part has it too."""
 GIVEN_MASKS = ("A24", "A31", "A32")
 """Mistakes with a mask that is given."""
-OF_MASKS = re.compile(r"(?i)mask|tril|triu|causal")
+OF_MASKS, OF_PADDING = re.compile(r"(?i)mask|tril|triu|causal"), re.compile(r"(?i)mask|pad")
 
 
 def _hands_no_mask_on(value: Any, diagnosis: Diagnosis) -> bool:
     """Whether a whole takes no mask, and makes none that it could give its parts."""
+    return NO_MASK in diagnosis.limits and not _names_any(OF_MASKS, value)
+
+
+def _names_any(pattern: re.Pattern[str], value: Any) -> bool:
+    """Whether a pattern fits a name in something's code."""
     named = (getattr(node, field, None) for node in nodes_of(value) for field in ("id", "attr", "arg"))
-    return NO_MASK in diagnosis.limits and not any(OF_MASKS.search(name) for name in named if isinstance(name, str))
+    return any(pattern.search(name) for name in named if isinstance(name, str))
 
 
 def _but_for_given_masks(part: Diagnosis) -> Diagnosis:

@@ -23,6 +23,7 @@ from scratch_transformer.kit.judge.designs import design_notes, of_session, word
 from scratch_transformer.kit.judge.detectors import detected, infinity
 from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
+from scratch_transformer.kit.judge.detectors.future import GIVEN
 from scratch_transformer.kit.judge.detectors.settings import form_of_eps
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence
@@ -157,7 +158,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         probe=worst.probe.shows if worst else "",
         notes=(*candidate.notes, *_notes(session, match), *by_hand.said(session, best)),
         limits=(
-            *candidate.limits,
+            *(limit for limit in candidate.limits if not _is_told(limit, findings)),
             *([unsteady] if unsteady else ()),
             *_limits(session, findings),
             *(_does_without(session) if best else _scores_no_words(session)),
@@ -442,6 +443,11 @@ def _scores_no_words(session: Session) -> Iterator[str]:
     widths = {result.output.shape[-1:] for result in session.ran if result.output is not None}
     if words not in (None, width) and widths == {(width,)} and any("projection" in name for name in session.asked):
         yield f"It gives {width} numbers for every token, d_model of them, and no score for each of the {words} words."
+
+
+def _is_told(limit: str, findings: Sequence[Finding]) -> bool:
+    """Whether a mask that the kind has no input for was given after all."""
+    return limit.startswith("It was not given") and any(found.evidence.startswith(GIVEN) for found in findings)
 
 
 def _first_line(error: Exception | None) -> str:

@@ -318,6 +318,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
         *(id for id in SELF_MISTAKES if id not in WITH_MASKS),
         "A5",
         "A6",
+        "A7:",
         "A25:",
         "B11",
         "K1",

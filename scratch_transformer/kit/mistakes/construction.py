@@ -49,6 +49,13 @@ ONE_FOR_ALL = "all heads are one and the same, with one set of weights"
 SHARED_KEYS = "heads share the projection of the keys, and not that of the values"
 SHARED_VALUES = "heads share the projection of the values, and not that of the keys"
 OF_WRITERS = "of a whole model, in a file that trains nothing: it can write text, and cannot be trained"
+SECOND_STEP = "the second step of training stops"
+UNTRAINED = f"{SECOND_STEP}, and its file trains nothing"
+"""Forms of B27, of what keeps keys and values."""
+DOES_KEEP = (
+    "Writes what it computes into a tensor that stays, with all that it was computed from: the next step's gradients "
+    "would go back through the step before, whose graph is gone."
+)
 NOWHERE_ELSE = "nothing in its file or beside it speaks of another device"
 LOADED = "a file loads them, and none beside it trains: it matters once it is trained from the beginning"
 SHARED_BOTH = "heads share those of keys and values: multi-query attention, a design"
@@ -191,7 +198,8 @@ print("torch.arange(3, device=x.device):", torch.arange(3, device=x.device).devi
         fix="Leave out torch.no_grad(), detach(), round() and torch.tensor(x) in forward; register_buffer keeps what "
         "is fixed.",
         source="documentation of torch.autograd: locally disabling gradient computation",
-        severities={OF_WRITERS: "note"},
+        severities={OF_WRITERS: "note", UNTRAINED: "note"},
+        fixes=dict.fromkeys((SECOND_STEP, UNTRAINED), "Keep k.detach(), or keep nothing while self.training."),
         demo="""\
 import torch
 embedding, table = torch.nn.Embedding(5, 4), torch.ones(1, 4)

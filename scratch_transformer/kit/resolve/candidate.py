@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, parameters_of, reads, source_of
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys
-from scratch_transformer.kit.resolve.call.masks import Form
+from scratch_transformer.kit.resolve.call.masks import POLARITIES, Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, EndsTheProgram, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
 from scratch_transformer.kit.resolve.names.inputs import MASKED, causal_flags, says_sides
@@ -38,6 +38,10 @@ PADDING_OF_TARGET = re.compile(
 """In the text of what makes a mask of the target's padding."""
 ADDED = "0 or -inf, added"
 """The polarity of a mask that needs no reading."""
+OF_PADDING = tuple(
+    Form(polarity, shape) for shape in ("(B, S)", "(B, 1, 1, S)", "(B, 1, S)") for polarity in POLARITIES
+)
+"""The forms of a mask of padding."""
 OTHER_LENGTH = re.compile(r"must match|is invalid for input of size")
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]
 
@@ -269,6 +273,20 @@ class Resolved(Candidate):
             said = re.sub(r"\.\d+(?=\.|$)", "", name)  # the same of every layer
             found |= {} if is_same else {said: f"{said} {tuple(self.parameters.tensors[name].shape)}"}
         return [*found.values()]
+
+    def with_padding(self, keep: Tensor, **inputs: Any) -> Iterator[tuple[str, Tensor | Exception]]:
+        told, (B, T) = self.plan, keep.shape
+        for form in OF_PADDING if len(self.masks_left) == 1 else ():
+            given = form.give(keep[:, None, None], B, self.settings.get("num_heads", 1), T, T)
+            self.plan = replace(told, constants={**told.constants, self.masks_left[0]: given})
+            made: Tensor | Exception
+            try:
+                made = self(**inputs)
+            except Exception as error:  # the learner's code may raise anything
+                made = error
+            finally:
+                self.plan = told
+            yield f"{self.masks_left[0]} of the form {form}", made
 
     def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
         told, free = self.plan, {p.name for p in parameters_of(self.function) if p.default is None}

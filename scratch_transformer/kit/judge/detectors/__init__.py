@@ -16,6 +16,7 @@ from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.dropped_twice import DROPPED_TWICE
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
+from scratch_transformer.kit.judge.detectors.future import FUTURE
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.handed import HANDED
 from scratch_transformer.kit.judge.detectors.infinity import INFINITY
@@ -48,6 +49,7 @@ DETECTORS = (
     *UNHEARD,
     *HANDED,
     *PADDING,
+    *FUTURE,
     *SAMPLES,
     *DEFAULTS,
 )

@@ -7,6 +7,9 @@ import linecache
 import traceback
 from collections.abc import Callable, Iterator
 
+import torch
+from torch import Tensor
+
 from scratch_transformer.kit.judge import callers
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, line_of
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -127,6 +130,20 @@ def _stopped(session: Session, dropout: float) -> Exception | None:
                 call(candidate, result.probe.inputs)
             except Exception as error:  # the learner's code may raise anything
                 return error if learners_line(error) else None
+    return _stopped_by_its_mask(session, candidate)
+
+
+def _stopped_by_its_mask(session: Session, candidate: Candidate) -> Exception | None:
+    """What it stops with where it is given a mask that its kind has no input for, and another one runs with it."""
+    x = session.ran[0].probe.inputs.get("x")
+    if x is None or not session.candidate.masks_left or candidate.module is None:
+        return None
+    candidate.module.train()
+    candidate.masks_left, keep = session.candidate.masks_left, torch.ones(x.shape[:2], dtype=torch.bool)
+    usual = dict(session.candidate.with_padding(keep, x=x))
+    for form, stopped in candidate.with_padding(keep, x=x):
+        if isinstance(stopped, Exception) and isinstance(usual[form], Tensor) and learners_line(stopped):
+            return stopped
     return None
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of, source_of
+from scratch_transformer.kit.definitions import is_own, leads_to, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.detectors.scores import dropped_scores
 from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
 from scratch_transformer.kit.judge.places import THREE
@@ -36,6 +36,7 @@ OF_ATTENTION = (
 )
 """The fix of B12 there."""
 OF_ITS_OWN = "It makes an nn.Dropout in every call, which is in training mode as every new module: eval() reaches none."
+OF_A_MODULE = "self.dropout = nn.Dropout(p) in the constructor, self.dropout(x) in forward: there, eval() reaches it."
 OF_FUNCTION = "F.dropout(weights, p, training=training), training being an argument that gets self.training."
 BUILT = "Built with dropout = 0.5, two calls in training mode"
 
@@ -91,10 +92,23 @@ def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[
                 said = TOLD_TO_DROP * bool(told_to_drop.line)
         if said and told_to_drop.line:
             yield Finding(MISTAKES["B12"], f"{said} {DONE_AT}{told_to_drop.line}", fix=OF_ATTENTION)
+        elif said and (line := _made_in_calls(session.candidate.module)):
+            yield Finding(MISTAKES["B12"], f"{said} {OF_ITS_OWN} {DONE_AT}{line}", fix=OF_A_MODULE)
         elif said:
             yield Finding(MISTAKES["B12"], said)
         if said:
             return
+
+
+def _made_in_calls(module: nn.Module | None) -> str:
+    """The line on which a method makes an nn.Dropout and calls it at once; "" if none does."""
+    classes: list[Any] = [*dict.fromkeys(type(part) for part in (module.modules() if module is not None else ()))]
+    for cls in filter(is_own, classes):
+        made = [n for n in nodes_of(cls) if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
+        for node in made:
+            if re.match(r"(torch\.)?(nn\.)?Dropout\(", ast.unparse(node.func)):
+                return source_of(cls).splitlines()[node.func.lineno - 1].partition("#")[0].strip()
+    return ""
 
 
 def _made_inside(candidate: Candidate) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scratch_transformer.kit.arrays.module import roots_of
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.judge.by_hand import is_applied
 from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.evidence import share
@@ -20,7 +21,7 @@ from scratch_transformer.kit.judge.session import EXACT, Session, distance
 from scratch_transformer.kit.judge.variants import call, copies, with_gradients
 from scratch_transformer.kit.kind import Candidate, Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import OF_WRITERS
+from scratch_transformer.kit.mistakes.construction import DOES_KEEP, OF_WRITERS, SECOND_STEP, UNTRAINED
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LEAST = 1e-4
@@ -136,6 +137,63 @@ def _matters(session: Session, inputs: dict[str, Any], leaf: Tensor, probe: Prob
             leaf.copy_(kept)
 
 
+def second_step(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B27: what a call keeps hangs on its graph, through which the next step of training would go again, and stops."""
+    candidate, module = session.candidate, session.candidate.module
+    if best is None or module is None or session.is_random or any(True for _ in roots_of(module)):
+        return
+    inputs, own = session.ran[0].probe.inputs, [p for p in module.parameters() if p.requires_grad]
+    _let_go(module)
+    module.train()
+    candidate.differentiates, steps = True, 0
+    try:
+        with torch.enable_grad():
+            while steps < 2:
+                output = candidate(**copies(inputs))
+                torch.autograd.grad(output.double().nan_to_num().sum(), own, allow_unused=True)
+                steps += 1
+    except RuntimeError as error:
+        if steps == 1 and AGAIN in str(error):
+            yield _kept_on_its_graph(session, module)
+    finally:
+        candidate.differentiates = False
+        module.eval()
+        _let_go(module)
+
+
+AGAIN = "backward through the graph a second time"
+"""In what PyTorch says then."""
+
+
+def _kept_on_its_graph(session: Session, module: nn.Module) -> Finding:
+    """B27, with what is kept, and the line that keeps it."""
+    path, part, name = next(iter(_on_graphs(module)), ("", module, ""))
+    kept = ".".join(filter(None, ("self", path, name)))
+    said = f"Two steps of training, one after the other: the second stops, {AGAIN}, as {kept} is kept of the first."
+    cls: Any = type(part)
+    lines = source_of(cls).splitlines()
+    for pattern in (rf"self\.{name}\b *\[.*\] *=[^=]", rf"self\.{name}\b.*copy_\(", rf"self\.{name} *=[^=]"):
+        if name and (at := [line.strip() for line in lines if re.search(pattern, line)]):
+            said = f"{said} {DONE_AT}{at[-1]}"
+            break
+    form = SECOND_STEP if TRAINS.search(text_of(session.candidate)) else UNTRAINED
+    return Finding(MISTAKES["B27"], said, form, does=DOES_KEEP)
+
+
+def _on_graphs(module: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    """Buffers, and tensors that are attributes, which have been computed from what has gradients."""
+    for path, part in module.named_modules():
+        for name, value in (*part._buffers.items(), *vars(part).items()):
+            if isinstance(value, Tensor) and value.grad_fn is not None:
+                yield path, part, name
+
+
+def _let_go(module: nn.Module) -> None:
+    for _, part, name in [*_on_graphs(module)]:
+        kept: dict[str, Any] = part._buffers if name in part._buffers else vars(part)
+        kept[name] = kept[name].detach()
+
+
 def has_unused_norms(session: Session) -> bool:
     """Whether a call leaves out some of the norms that are made."""
     module = session.candidate.module
@@ -146,4 +204,4 @@ def has_unused_norms(session: Session) -> bool:
     return bool(called) and called < norms
 
 
-GRADIENTS: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B27",), stopped),)
+GRADIENTS: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B27",), second_step), (("B27",), stopped))
