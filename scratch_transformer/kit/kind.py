@@ -254,6 +254,11 @@ class Candidate:
         return False
 
     @property
+    def gives_positions_for(self) -> bool:
+        """Whether it is given vectors, and returns the code of their positions alone, which is added to them."""
+        return False
+
+    @property
     def has_bare_matrices(self) -> bool:
         """Whether matrices are parameters of its own, and not nn.Linear's, which keeps them as (out, in)."""
         return False

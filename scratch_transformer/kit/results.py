@@ -361,7 +361,7 @@ def _of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
     """
     found = [f for part in within if not part.unexplained for f in part.findings if f.severity == "mistake"]
     is_unknown = diagnosis.verdict == "unknown mismatch"
-    milder = {f.mistake.id for f in diagnosis.findings if f.severity == "note"}  # there, and worse in the part
+    milder = {f.mistake.id for f in diagnosis.findings if f.mistake.id == "LN3" and f.severity == "note"}  # as an ε is
     there = [
         f.mistake.id
         for f in found

@@ -22,8 +22,8 @@ from scratch_transformer.kit.judge import by_hand
 from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
 from scratch_transformer.kit.judge.detectors import detected, infinity
 from scratch_transformer.kit.judge.detectors.construction import text_of
-from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
 from scratch_transformer.kit.judge.detectors.future import GIVEN
+from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
 from scratch_transformer.kit.judge.detectors.settings import form_of_eps
 from scratch_transformer.kit.judge.divergence import first_divergence
 from scratch_transformer.kit.judge.evidence import evidence

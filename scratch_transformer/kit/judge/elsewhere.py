@@ -10,7 +10,7 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -47,27 +47,33 @@ class Left:
     """A tensor on the CPU that is used beside those of a module on another device.
 
     name: of the plain attribute that it comes from, "self.pe"; "" of one that a call makes. file, line: where it is
-    made; where it is used, of an attribute, as far as that is the learner's.
+    made; where it is used, of an attribute, as far as that is the learner's. is_returned: what stops is whoever adds
+    what is returned to something else.
     """
 
     name: str
     file: str
     line: int
+    is_returned: bool = False
 
 
-def left(candidate: Candidate, inputs: Inputs, attributes: Mapping[int, str]) -> tuple[list[Left], bool]:
+def left(
+    candidate: Candidate, inputs: Inputs, attributes: Mapping[int, str], output_counts: bool = False
+) -> tuple[list[Left], bool]:
     """What stops a call on another device, in its order, and whether the call came to its end.
 
-    attributes: id of a tensor -> the name of the plain attribute that holds it.
+    attributes: id of a tensor -> the name of the plain attribute that holds it. output_counts: whether its output is
+    added to its inputs by whoever calls it, and is to be where they are.
     """
     if not attributes and not _makes_any(candidate.module):
         return [], True
-    return watched(lambda moved: call(candidate, moved), candidate.module, inputs, attributes)
+    return watched(lambda moved: call(candidate, moved), candidate.module, inputs, attributes, output_counts)
 
 
 def watched(
-    run: Callable[[Any], object], module: nn.Module | None, inputs: Any, attributes: Mapping[int, str]
-) -> tuple[list[Left], bool]:
+    run: Callable[[Any], object], module: nn.Module | None, inputs: Any, attributes: Mapping[int, str],
+    output_counts: bool = False,
+) -> tuple[list[Left], bool]:  # fmt: skip
     """The same of any call that is given the inputs, whose tensors are elsewhere as the module's are.
 
     All that stops it: each is moved once it is found, and the call goes on.
@@ -75,7 +81,7 @@ def watched(
     places = _Places()
     if module is not None:
         module._apply(places.moved)  # as its `to` does
-    watch = _Watch(attributes, places)
+    watch = _Watch(attributes, places, output_counts)
     try:
         with places, watch:
             run(tree_map(places.moved, inputs))
@@ -155,9 +161,9 @@ class _Watch(TorchFunctionMode):
     Who says where a tensor is to be means where the module is: device, self.device, "cpu" by default.
     """
 
-    def __init__(self, attributes: Mapping[int, str], places: _Places) -> None:
+    def __init__(self, attributes: Mapping[int, str], places: _Places, output_counts: bool = False) -> None:
         super().__init__()
-        self.attributes, self.places = attributes, places
+        self.attributes, self.places, self.output_counts = attributes, places, output_counts
         self.found: list[Left] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -176,7 +182,10 @@ class _Watch(TorchFunctionMode):
             result = func(*args, **kwargs)
         except _TwoDevices:
             if frame is None or not _speaks_of_cuda(frame):
-                self.found += [origin for origin in origins if origin is not None and (origin.name or frame)]
+                known = [origin for origin in origins if origin is not None]
+                self.found += [origin for origin in known if origin.name or frame]
+                if self.output_counts and frame is None:
+                    self.found += [replace(origin, is_returned=True) for origin in known if not origin.name]
             args, kwargs = tree_map(places.moved, (args, kwargs))
             result = func(*args, **kwargs)
         finally:

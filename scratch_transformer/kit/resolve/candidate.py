@@ -146,6 +146,11 @@ class Resolved(Candidate):
         return self.plan.order == "sequence first" and not documented.is_length_first(self.made)
 
     @property
+    def gives_positions_for(self) -> bool:
+        is_given = bool(self.plan.arguments) and self.plan.order in ("batch first", "sequence first")
+        return self.returns_alone and self.module is not None and is_given
+
+    @property
     def projected_twice(self) -> tuple[str, bool]:
         parts = self.module.modules() if self.module is not None else ()
         return next((own for part in parts if (own := getattr(part, PROJECTED, None))), ("", False))

@@ -17,7 +17,7 @@ from scratch_transformer.kit.definitions import is_own, nodes_of, source_of
 from scratch_transformer.kit.judge import elsewhere, neighbours
 from scratch_transformer.kit.judge.detectors.inventory import plain_weights
 from scratch_transformer.kit.judge.elsewhere import Left
-from scratch_transformer.kit.judge.frames import STOPS_AT, Function, parsed
+from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, Function, parsed
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Candidate, Finding
@@ -35,7 +35,8 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     plain = [*_plain_tensors(session.candidate if fresh is None else fresh)]
     names = {id(value): f"self.{path}.{name}" if path else f"self.{name}" for path, name, value, _ in plain}
     ran = session.ran[0].probe.inputs if session.ran else None
-    stopping, is_whole = elsewhere.left(fresh, ran, names) if fresh and ran else ([], False)
+    counts = session.candidate.gives_positions_for
+    stopping, is_whole = elsewhere.left(fresh, ran, names, counts) if fresh and ran else ([], False)
     known, own = {one.name for one in stopping}, [one for one in stopping if not one.name]
     found, weights = set[str](), plain_weights(session, best)  # B10 says of weights that they are not moved
     for path, name, value, owner in plain:
@@ -63,7 +64,7 @@ def of_calls(stopping: list[Left]) -> Iterator[Finding]:
     """B32, of what a call makes on the CPU, and of attributes that are neither a table nor a mask."""
     first, others = stopping[0], len({(one.file, one.line) for one in stopping}) - 1
     texts = [*neighbours.codes(Path(first.file))]
-    if any(map(DEFAULT_DEVICE.search, texts)):
+    if any(map(DEFAULT_DEVICE.search, texts)) or (first.is_returned and any(map(MOVED_BY_ITS_CALLER.search, texts))):
         return
     code = linecache.getline(first.file, first.line).strip()
     made = f"{first.name}, which no move of the module moves, is used" if first.name else "A tensor is made"
@@ -73,6 +74,9 @@ def of_calls(stopping: list[Left]) -> Iterator[Finding]:
         at, name = f", in {code}" if code else "", first.name.rpartition(".")[2]
         fix = f"self.register_buffer({name!r}, {name}, persistent=False): a buffer moves with the module."
         yield Finding(MISTAKES["B32"], f"{made} on the CPU{at}.{more}", form, name=first.name, fix=fix)
+    elif first.is_returned:
+        said = f"{made} on the CPU, and returned: what adds it to embeddings on a GPU stops."
+        yield Finding(MISTAKES["B32"], f"{said} {DONE_AT}{code}", form, fix=_told_where(first))
     else:
         at = f" {STOPS_AT}{code}" if code else ""
         yield Finding(MISTAKES["B32"], f"{made} on the CPU.{more}{at}", form, fix=_told_where(first))
@@ -113,6 +117,8 @@ def _is_stored(node: ast.AST, name: str) -> bool:
 
 
 OF_DEVICES = re.compile(r"\bcuda\b|device(?!_type)|\bmps\b|lightning|accelerat")
+MOVED_BY_ITS_CALLER = re.compile(r"(?i)(pos|enc|pe)\w*\([^\n]*\)\.(to|cuda|type_as)\(")
+"""What moves the code of the positions itself, as it gets it."""
 TOLD_NONE = re.compile(r"\bdevice\s*(:[^=,()]*)?=\s*None\b")
 """A parameter, or an argument, that says nothing of where."""
 TOGETHER = re.compile(r"\b(\w+)\s*=\s*\{[^{}]*\}")
