@@ -71,7 +71,10 @@ REPAIRED = [
     ("LayerNorm", "def forward", "def foward"),
     ("LayerNorm", "def __init__", "def __int__"),
     ("LayerNorm", "(x - mean)", "(X - mean)"),
+    ("LayerNorm", "nn.Parameter(torch.ones", "nn.parameter(torch.ones"),
+    ("LayerNorm", "nn.Parameter(torch.ones", "nn.Parameter(torch.onse"),
     ("FeedForward", "nn.Linear(d_model, hidden_dim)", "nn.linear(d_model, hidden_dim)"),
+    ("FeedForward", "nn.Linear(d_model, hidden_dim)", "nn.Linear(embed_dim, hidden_dim)"),
     ("FeedForward", "nn.Linear(d_model, hidden_dim)", "Linear(d_model, hidden_dim)"),
     ("FeedForward", "nn.Linear(d_model, hidden_dim)", "nn.Linear(d_model, hiddne_dim)"),
     ("FeedForward", "nn.Linear(d_model, hidden_dim)", "nn.Linear(d_model, self.d_model)"),
@@ -88,6 +91,7 @@ REPAIRED = [
     ("MultiHeadAttention", "x.size(1)", "x.size[1]"),
     ("MultiHeadAttention", "mask == 0", "maks == 0"),
     ("MultiHeadAttention", "self.k_proj(key)", "self.key_proj(key)"),
+    ("MultiHeadAttention", "self.num_heads, self.head_dim)", "self.num_heads, self.d_k)"),
     ("MultiHeadAttention", "self.out_proj(out", "self.outproj(out"),
 ]
 
@@ -117,6 +121,7 @@ NOT_REPAIRED = [
     ("FeedForward", "self.fc_in(x)", "self.fc1(x)"),
     ("FeedForward", "self.fc_in(x)", "self.fc(x)"),  # fc_in and fc_out
     ("FeedForward", "self.fc_out(hidden)", "self.activation(hidden)"),
+    ("FeedForward", "nn.Linear(d_model, hidden_dim)", "nn.Linear(d_model, inputs)"),  # not Python's input
     ("LayerNorm", "(x - mean)", "(x - mu)"),
     ("LayerNorm", "/ (std + self.eps)", "/ (deviation + self.eps)"),
     ("LayerNorm", "self.gamma *", "self.beta2 *"),
@@ -333,3 +338,31 @@ def test_notebooks_say_the_cell(tmp_path):
     stop, first, *_ = result.mistakes
     assert (stop.id, stop.where, first.id) == ("B26", "notes.ipynb, cell 2, line 11", "LN1")
     assert first.evidence.startswith("With cell 2, line 11 repaired: ") and first.where == stop.where
+
+
+# ---- Classes that Python cannot define ----
+
+
+@pytest.mark.parametrize("head", ["nn.module", "nn.Modul", "nn.Module()", "Module"])
+def test_a_class_that_cannot_be_defined_is_judged_with_its_head_repaired(head, tmp_path):
+    other = "\n\nclass Norm(LayerNorm):\n    pass\n"
+    results = folder_of(tmp_path, layer=NORM.replace("(nn.Module)", f"({head})") + other)
+    stop, *behind = results["LayerNorm"].mistakes
+    assert (stop.id, stop.line, stop.put) == ("B26", 8, ["class LayerNorm(nn.Module):"])
+    assert stop.code[stop.line - stop.first] == f"class LayerNorm({head}):"
+    assert [found.id for found in behind] == ["LN1", "LN2"]
+    assert all(found.evidence.startswith("With line 8 repaired: ") for found in behind)
+    assert results["Norm"].inherited == ["B26"]
+
+
+# ---- Words ----
+
+
+def test_the_fix_speaks_of_the_learners_names(tmp_path):
+    result = judged("FeedForward", NETWORK.replace("self.fc_out(hidden)", "self.activation(hidden)"), tmp_path)
+    assert result.mistakes[0].fix == (
+        "Set self.activation in __init__, or read what is set there: "
+        "self.hidden_dim, self.fc_in, self.fc_out, self.dropout."
+    )
+    result = judged("LayerNorm", NORM.replace("(x - mean)", "(x - mu)"), tmp_path)
+    assert result.mistakes[0].fix == "Define mu before it is read, or read what forward is given: x."

@@ -5,6 +5,8 @@ The mistake stays the one that is named first, with the learner's own line and w
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import linecache
 import sys
 from collections.abc import Callable
@@ -13,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from scratch_transformer.kit.definitions import leads_to, names_in
-from scratch_transformer.kit.discover.load import load
+from scratch_transformer.kit.discover.load import Loaded, load
 from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, learners_places
-from scratch_transformer.kit.judge.stops import undefined
+from scratch_transformer.kit.judge.stops import bases, undefined
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.repair import Repair, Undo, install, repair_of
-from scratch_transformer.kit.repair.edits import around, edited
+from scratch_transformer.kit.repair import Repair, Undo, install, repair_of, run, show
+from scratch_transformer.kit.repair.edits import Edit, around, edited
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.results import Results, and_lines, located, named
 
@@ -60,10 +62,10 @@ class Behind:
 
         judge: judges it again, as its code runs then.
         """
-        judged = [result]
-        own = self._mend(value, source, lambda: judged.append(judge() or result))
-        result = judged[len(own)]
-        self.made += own
+        judged, before = [result], [made for made in self.made if made.owner is value]
+        mended = self._mend(value, source, lambda: judged.append(judge() or result))
+        result, own = judged[len(mended)], [*before, *mended]
+        self.made += mended
         return self._shown(self._with_repairs(self._behind(result, own, value), own, value, source))
 
     def learned(self, part: type, judge: Callable[[], None]) -> None:
@@ -98,16 +100,16 @@ class Behind:
     def _mended(self, value: Any, source: Source) -> Made | None:
         """The repair of what something stops with now."""
         error = self.results.raised.get(value)
-        finding = self.results.stops.get(value) or _seen(error)
-        if finding is None:
-            return None
-        repair = repair_of(value, finding, error, self._defined)
-        if repair is None:
+        return self._made(value, self.results.stops.get(value) or _seen(error), error, source)
+
+    def _made(self, value: Any, finding: Finding | None, error: BaseException | None, source: Source) -> Made | None:
+        repair = repair_of(value, finding, error, self._defined) if finding is not None else None
+        if finding is None or repair is None:
             return None
         finding = replace(finding, fix=repair.fix)
         if not repair.edits:
             return Made(repair, value, located(finding, value, self.now(source)), finding)
-        at = self._stop(value)[1]
+        at = _place(error)[1]
         line = at if at in repair.lines else repair.lines[0]
         file = self.now(source)
         file = file if file.text == _text(repair.file) else Source(repair.file, _text(repair.file))
@@ -122,9 +124,33 @@ class Behind:
         return {} if self.guard is None else vars(load(find(str(path)).sources[0], self.guard).module)
 
     def _stop(self, value: Any) -> tuple[str, int]:
-        """The file and line at which something stops."""
-        places = learners_places(self.results.raised.get(value))
-        return (places[-1].filename, places[-1].lineno or 0) if places else ("", 0)
+        return _place(self.results.raised.get(value))
+
+    def define(self, loaded: Loaded) -> None:
+        """Defines classes that Python could not, where a word of their heads has one repair: class Norm(nn.module)."""
+        path = loaded.source.path
+        for node, error in [*loaded.undefined]:
+            made = self._of_base(node, loaded) or self._made(None, _seen(error), error, loaded.source)
+            text = edited(_text(path), made.repair.edits) if made is not None else ""
+            if not text and not hasattr(loaded.module, str(getattr(error, "name", ""))):  # of what is defined now
+                continue
+            with contextlib.suppress(Exception), self.guard.on() if self.guard else contextlib.nullcontext():
+                cls = run(text or _text(path), node, loaded)
+                loaded.undefined.remove((node, error))
+                if made is not None:
+                    self.texts.setdefault(path, show(text, path))
+                    self.made.append(replace(made, owner=cls))
+
+    def _of_base(self, node: ast.ClassDef, loaded: Loaded) -> Made | None:
+        """class Norm(nn.Module()), without the brackets."""
+        source, namespace = self.now(loaded.source), vars(loaded.module)
+        found = bases.finding(node, source.text, namespace)
+        if found is None or not found[2]:
+            return None
+        finding, line, put = found
+        edits = (Edit(line, 0, source.text.splitlines()[line - 1], put[0]),)
+        repair = Repair(source.path, namespace, finding.fix, edits)
+        return Made(repair, None, named(finding, source, line, put), finding)
 
     # ---- What is said ----
 
@@ -160,7 +186,7 @@ class Behind:
             if _reads_brought(value, made.repair):
                 told = located(made.finding, value, self.now(source))
                 result.mistakes, result.verdict = [told, *result.mistakes], "mistake"
-            elif made.owner is value or (made.owner in parts and made.owner in self.results.learned):
+            elif made.owner in parts and made.owner in self.results.learned:
                 result.mistakes, result.verdict = [made.told, *result.mistakes], "mistake"
             elif made.owner in parts:
                 result.unexplained |= result.verdict == "unknown mismatch"
@@ -184,6 +210,12 @@ def _seen(error: BaseException | None) -> Finding | None:
     if found is not None or not isinstance(error, AttributeError) or not name:
         return found
     return Finding(MISTAKES["B26"], f"{in_one_line(error)}. {STOPS_AT}{learners_line(error)}", str(name))
+
+
+def _place(error: BaseException | None) -> tuple[str, int]:
+    """The file and line at which something stops."""
+    places = learners_places(error)
+    return (places[-1].filename, places[-1].lineno or 0) if places else ("", 0)
 
 
 def _repaired(own: list[Made]) -> str:

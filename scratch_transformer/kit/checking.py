@@ -102,6 +102,7 @@ class Checking:
         definitions = {d.name: d for d in survey.survey(source).definitions}
         if loaded.problem:
             self.emit("problem", text=loaded.problem, salvaged=loaded.salvaged, path=source.path)
+        self.behind.define(loaded)
         ignored, unknown = self._undefined(loaded), dict[str, Any]()
         for name, value in vars(loaded.module).items():
             if name not in definitions or not (inspect.isclass(value) or inspect.isfunction(value)):

@@ -27,7 +27,7 @@ class CalledOtherwise(TypeError):
 def is_learners(frame: FrameType) -> bool:
     """Whether a frame runs what a learner's file has, and not what is written for it."""
     own = frame.f_globals.get("__file__") == frame.f_code.co_filename
-    return own and not frame.f_globals.get("__name__", "").startswith(OTHERS)
+    return own and not f"{frame.f_globals.get('__name__', '')}.".startswith(OTHERS)
 
 
 def said_of(evidence: str) -> str:

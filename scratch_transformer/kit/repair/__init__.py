@@ -12,9 +12,9 @@ from scratch_transformer.kit.judge.frames import is_learners
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.repair import attributes, keywords, methods, names
 from scratch_transformer.kit.repair.edits import Repair
-from scratch_transformer.kit.repair.install import Undo, install
+from scratch_transformer.kit.repair.install import Undo, install, run, show
 
-__all__ = ["Repair", "Undo", "install", "repair_of"]
+__all__ = ["Repair", "Undo", "install", "repair_of", "run", "show"]
 
 
 def repair_of(thing: object, finding: Finding, error: BaseException | None, load: names.Load) -> Repair | None:
@@ -35,6 +35,7 @@ def repair_of(thing: object, finding: Finding, error: BaseException | None, load
         lambda: attributes.of_itself(error, frame, finding.form),
         lambda: attributes.of_others(error, frame, finding.form),
         lambda: attributes.of_shapes(error, frame, finding.form),
+        lambda: attributes.of_modules(error, frame, finding.form),
         lambda: names.of_name(error, frame, finding.form, load),
         lambda: keywords.of_argument(error, frame, finding.form),
     )

@@ -30,7 +30,13 @@ def only_one(name: str, others: Iterable[str]) -> str:
     if len(found) > 1 and len({*map(plain, found)}) == 1:  # relu and relu_: the nearer
         least = min(_distance(name, other) for other in found)
         found = [other for other in found if _distance(name, other) == least]
-    return found[0] if len(found) == 1 else ""
+    return found[0] if len(found) == 1 and not _has_rival(name, found[0], others) else ""
+
+
+def _has_rival(name: str, found: str, others: Iterable[str]) -> bool:
+    """Whether another name is as near by its letters: randon may be randn, and random."""
+    least = _distance(plain(name), plain(found))
+    return any(_distance(plain(name), plain(other)) <= least for other in others if plain(other) != plain(found))
 
 
 def is_misspelt(name: str, other: str) -> bool:
@@ -41,8 +47,38 @@ def is_misspelt(name: str, other: str) -> bool:
         return True
     own, its = words(name), words(other)
     if len(own) == len(its):
-        return all(one == two or _is_slip(one, two) for one, two in zip(own, its, strict=True))
+        least = LEAST - 1 if len(name) >= LONG else LEAST  # masked_fil
+        return all(one == two or _is_slip(one, two, least) for one, two in zip(own, its, strict=True))
     return _is_slip(plain(name), plain(other))
+
+
+OPPOSED = {
+    "q", "k", "v", "kv", "query", "key", "value", "src", "source", "tgt", "trg", "target", "enc", "encoder", "dec",
+    "decoder", "in", "out", "input", "output", "attn", "attention", "resid", "residual", "embd", "emb", "embed",
+}  # fmt: skip
+"""Words that tell two numbers of one sort apart: src_len, tgt_len."""
+
+
+def one_setting(name: str, others: Iterable[str]) -> str:
+    """The only one of some names that is for the same number, however it is called: num_heads for n_heads, d_ff for
+    inner; "" if there is none, or several.
+    """
+    found = [other for other in dict.fromkeys(others) if _is_one_setting(name, other)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _is_one_setting(name: str, other: str) -> bool:
+    apart = {*words(name)} & OPPOSED != {*words(other)} & OPPOSED
+    apart = apart and not any({name, other} <= same for same in SAME)
+    is_one = is_setting(name) and is_setting(other) and settings_of(name) == settings_of(other)
+    return is_one and not apart and _numbers(name) == _numbers(other)
+
+
+SAME = (
+    {"d_model", "embed_dim", "emb_dim", "embd_dim", "embed_size", "emb_size", "d_embed", "n_embd"},
+    {"d_k", "head_dim", "dim_head", "d_head", "head_size"},
+)
+"""Names of one width, whatever words they have."""
 
 
 def means(name: str, other: str) -> bool:
@@ -55,7 +91,7 @@ def means(name: str, other: str) -> bool:
     if is_misspelt(name, other) or sorted(map(_whole, words(name))) == sorted(map(_whole, words(other))):
         return True
     if is_setting(name) and is_setting(other):
-        return settings_of(name) == settings_of(other)
+        return _is_one_setting(name, other)
     short, long = sorted((plain(name), plain(other)), key=len)
     return len(short) >= LEAST and long.endswith(short)  # a layer_norm is a norm, an attn_dropout no attn
 
@@ -68,8 +104,8 @@ def _numbers(name: str) -> list[str]:
     return re.findall(r"\d+", name)
 
 
-def _is_slip(one: str, other: str) -> bool:
-    """Whether one text is the other with a slip of the fingers: not two words that both mean something.
+def _is_slip(one: str, other: str, fewest: int = LEAST) -> bool:
+    """Whether one text is the other with a slip of the fingers: not two words that both mean something, or short ones.
 
     A slip is hardly ever the first letter, and what differs in its last letter, proj_q, is another of several.
     """
@@ -78,7 +114,7 @@ def _is_slip(one: str, other: str) -> bool:
         return least >= LEAST - 1
     if one in KNOWN and other in KNOWN:
         return False
-    if least < (LEAST - 1 if sorted(one) == sorted(other) else LEAST):
+    if least < (LEAST - 1 if sorted(one) == sorted(other) else fewest):
         return False
     if one[0] != other[0] and sorted(one[:2]) != sorted(other[:2]):
         return False

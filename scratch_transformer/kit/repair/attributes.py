@@ -67,6 +67,8 @@ def _like(owner: nn.Module, name: str, cls: ast.AST) -> str:
     fits = [one for one in set_on(owner, classes) if all(_fits(valued(owner, one), node, cls) for node in uses)]
     if found := alike.only_one(name, fits):
         return found
+    if not any(is_called(node, cls) for node in uses) and (found := alike.one_setting(name, fits)):
+        return found
     unread = [one for one in fits if one not in read_by(classes) and not hasattr(type(owner), one)]
     meant = [one for one in unread if alike.means(name, one)]
     if len(meant) != 1 or any(alike.is_misspelt(name, one) for one in fits):
@@ -129,6 +131,22 @@ def _had(owner: Any) -> list[str]:
     if isinstance(owner, (ModuleType, Tensor)):
         return [one for one in dir(owner) if not one.startswith("_")]
     return set_on(owner, own_classes(owner)) if is_own_module(owner, type(owner).__name__) else []
+
+
+def of_modules(error: BaseException, frame: FrameType, name: str) -> Repair | None:
+    """nn.parameter(…), which is a module, where the class Parameter is meant."""
+    within = around(frame.f_code.co_filename, line_of(error, frame), outermost=True)
+    owner: Any = None
+    for part in name.split(".")[:-1]:
+        owner = frame.f_globals.get(part) if owner is None else getattr(owner, part, None)
+    read = name.rpartition(".")[2]
+    if type(error) is not TypeError or not isinstance(owner, ModuleType) or within is None:
+        return None
+    called = [one for one in dir(owner) if callable(getattr(owner, one, None))]
+    if not isinstance(getattr(owner, read, None), ModuleType) or not (meant := alike.only_one(read, called)):
+        return None
+    edits = of_attributes(ast.walk(within), lambda one: ast.unparse(one) == name, meant)
+    return Repair(frame.f_code.co_filename, frame.f_globals, f"{meant} in place of {read}.", edits)
 
 
 def of_shapes(error: BaseException, frame: FrameType, name: str) -> Repair | None:

@@ -6,6 +6,7 @@ So do its classes: whatever was found out about them, and whoever holds them, se
 from __future__ import annotations
 import __future__
 
+import ast
 import functools
 import inspect
 import linecache
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.repair.edits import Repair, edited
 
 Undo = Callable[[], None]
@@ -56,11 +58,25 @@ def _bring(repair: Repair) -> Undo:
     return undo
 
 
+def run(text: str, node: ast.ClassDef, loaded: Loaded) -> Any:
+    """The class that a text has in the place of one that could not be defined, which it defines."""
+    (again,) = [one for one in ast.parse(text).body if isinstance(one, ast.ClassDef) and one.lineno == node.lineno]
+    exec(compile(ast.Module([again], []), loaded.source.path, "exec"), loaded.module.__dict__)
+    return vars(loaded.module)[again.name]
+
+
+def show(text: str, file: str) -> str:
+    """Lets a file have another text for whoever asks. Returns what it had."""
+    before = "".join(linecache.getlines(file))
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    forget()
+    return before
+
+
 def _give(codes: list[tuple[FunctionType, CodeType]], text: str, file: str) -> None:
     for function, code in codes:
         function.__code__ = code
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    forget()
+    show(text, file)
 
 
 def _rename(cls: type, old: str, new: str) -> None:

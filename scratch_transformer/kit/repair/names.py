@@ -19,7 +19,8 @@ from scratch_transformer.kit.repair import alike
 from scratch_transformer.kit.repair.attributes import set_on, valued
 from scratch_transformer.kit.repair.edits import Repair, around, is_called, of_names
 
-OF_TORCH = {"Linear", "Dropout", "ReLU", "GELU", "Softmax", "ModuleList", "ModuleDict", "Sequential", "Parameter"}
+OF_TORCH = {"Linear", "Dropout", "ReLU", "GELU", "Softmax", "ModuleList", "ModuleDict", "Sequential", "Parameter",
+            "Module"}  # fmt: skip
 """What learners take from torch.nn, and write no class of their own for."""
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 Load = Callable[[Path], dict[str, Any]]
@@ -62,6 +63,8 @@ def _of_function(name: str, frame: FrameType, function: ast.AST | None) -> list[
     called = any(is_called(node, function) for node in _reads(name, function))
     fits = [one for one in dict.fromkeys([*given, *stored]) if not called or callable(frame.f_locals.get(one))]
     if found := alike.only_one(name, fits):
+        return [found]
+    if not called and (found := alike.one_setting(name, fits)):
         return [found]
     fitting = [one for one in fits if alike.is_misspelt(name, one)]
     unread = [one for one in given if one in fits and not _reads(one, function) and alike.means(name, one)]

@@ -14,6 +14,8 @@ from scratch_transformer.kit.discover.target import python_files
 
 ALIKE = 0.75
 """Share of equal letters from which a name may be another: n_heads, num_heads."""
+MOST_NAMES = 8
+"""Of what is told in one sentence."""
 MOST_FILES, MOST_BYTES = 40, 200_000
 OF_TENSORS = re.compile(r"cannot assign '(?:[\w.]+\.)?(\w+)' object to buffer '(\w+)'")
 
@@ -22,10 +24,13 @@ def fix(error: BaseException, frame: FrameType, name: str) -> str:
     """What to write in place of what an error names; "" where nothing is at hand."""
     if type(error) is NameError:
         found = import_of(name, frame)
-        return f"{found}, at the beginning of the file." if found else ""
+        return f"{found}, at the beginning of the file." if found else _given(name, frame)
     if type(error) is AttributeError and name.startswith("self."):
         found = near(frame.f_locals.get("self"), name.removeprefix("self."))
-        return f"self.{found}, which is set, in place of {name}, if that is what is meant." if found else ""
+        own = [f"self.{one}" for one in _set_on(frame.f_locals.get("self"))[:MOST_NAMES]]
+        there = f", or read what is set there: {', '.join(own)}" if own else ""
+        meant = f"self.{found}, which is set, in place of {name}, if that is what is meant."
+        return meant if found else f"Set {name} in __init__{there}."
     if "is not a Module subclass" in str(error):
         return "Its elements are modules: nn.ModuleList([Layer(…) for _ in range(n)]), the brackets around all of it."
     held = OF_TENSORS.search(str(error)) if type(error) is TypeError else None
@@ -36,11 +41,23 @@ def fix(error: BaseException, frame: FrameType, name: str) -> str:
 
 def near(owner: object, name: str) -> str:
     """The attribute of an object, of those that it was given, whose name is most like another; "" if none is."""
+    return next(iter(difflib.get_close_matches(name, sorted(_set_on(owner)), 1, ALIKE)), "")
+
+
+def _set_on(owner: object) -> list[str]:
+    """The attributes that a module was given."""
     if not isinstance(owner, nn.Module):
-        return ""
-    own = {one for one in vars(owner) if not one.startswith("_") and one != "training"}
-    own |= {*owner._modules, *owner._parameters, *owner._buffers}
-    return next(iter(difflib.get_close_matches(name, sorted(own), 1, ALIKE)), "")
+        return []
+    own = [one for one in vars(owner) if not one.startswith("_") and one != "training"]
+    return [*own, *owner._modules, *owner._parameters, *owner._buffers]
+
+
+def _given(name: str, frame: FrameType) -> str:
+    """What a function has, where it reads what nothing defines; "" of what has nothing."""
+    code = frame.f_code
+    own = [one for one in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if one != "self"]
+    has = f", or read what {code.co_name} is given: {', '.join(own[:MOST_NAMES])}" if own else ""
+    return f"Define {name} before it is read{has}." if code.co_name.isidentifier() else ""
 
 
 def import_of(name: str, frame: FrameType) -> str:

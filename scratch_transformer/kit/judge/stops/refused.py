@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import torch
@@ -40,6 +40,8 @@ def no_function(error: BaseException, frame: FrameType) -> tuple[str, str]:
         sort, callee, written = found[1].rpartition(".")[2], node.func, ast.unparse(node.func)  # type: ignore[index]
         if isinstance(callee, (ast.BinOp, ast.Constant)) or _is_plain(callee, sort):
             return f"It calls {written}, which is no function: {sort}.", written
+        elif sort == "module" and isinstance(_of_globals(callee, frame), ModuleType):
+            return f"It calls {written}, which is a module of Python's.", written
         elif _is_own_number(written, frame):
             return f"It calls {written}, which is a number: {sort}.", written
         elif isinstance(callee, ast.Name) and (given := _handed_number(written, error, frame)):
@@ -282,12 +284,18 @@ def _is_of_torch(thing: Any) -> bool:
     return name.partition(".")[0] == "torch"
 
 
-def _of_torch(callee: ast.expr, frame: FrameType) -> Any:
-    """The function of torch, torch.rand or F.softmax, that is called by its global name; None for anything else."""
+def _of_globals(callee: ast.expr, frame: FrameType) -> Any:
+    """What a name of the file's, or an attribute of one, stands for; None for what a function has itself."""
     first, *rest = ast.unparse(callee).split(".")
     thing = None if first in frame.f_locals else frame.f_globals.get(first)
     for part in rest:
         thing = getattr(thing, part, None)
+    return thing
+
+
+def _of_torch(callee: ast.expr, frame: FrameType) -> Any:
+    """The function of torch, torch.rand or F.softmax, that is called by its global name; None for anything else."""
+    thing = _of_globals(callee, frame)
     module = getattr(thing, "__module__", None) or ("torch" if inspect.isbuiltin(thing) else "")
     is_one = (inspect.isbuiltin(thing) or inspect.isfunction(thing)) and module.partition(".")[0] == "torch"
     return thing if is_one else None
