@@ -120,6 +120,18 @@ def test_A18_no_attention_dropout():
     assert "A18" in found("MultiheadAttention", attention("nowhere"), **SIZES, dropout=0.0).ids
 
 
+class DropsItsHeads(Attention):
+    def _merge(self, heads):
+        return self.dropout(super()._merge(heads))
+
+
+@pytest.mark.parametrize(("place", "is_named"), [("nowhere", True), ("weights", False)])
+def test_A18_dropout_of_the_joined_heads_is_none_of_the_weights(place, is_named):
+    """W_o mixes what is left of them: by its outputs alone, the weights might have been dropped."""
+    diagnosis = found("MultiheadAttention", attention(place, cls=DropsItsHeads), **SIZES, dropout=0.0)
+    assert ("A18" in diagnosis.ids) == is_named
+
+
 def test_B12_dropout_in_evaluation():
     diagnosis = found("MultiheadAttention", attention("always"), **SIZES, dropout=0.0)
     assert (diagnosis.verdict, diagnosis.ids[0]) == ("mistake", "B12")

@@ -134,6 +134,7 @@ def attention_dropout(session: Session, best: Hypothesis | None) -> Iterator[Fin
     if not is_random(candidate, probe, training=True):
         yield Finding(MISTAKES["A18"], f"{BUILT} give the same output.")
         return
+    candidate.load(_as_joined(session))
     if not drops_weights(candidate, probe):
         if any(dropped_scores(session, best)):
             return  # told of by itself
@@ -148,10 +149,19 @@ def attention_dropout(session: Session, best: Hypothesis | None) -> Iterator[Fin
             return
 
 
+def _as_joined(session: Session) -> State:
+    """The weights with an output projection that changes nothing: what the heads give is seen as it is joined."""
+    weight = session.asked.get("w_o.weight")
+    if weight is None or weight.shape[0] != weight.shape[1] or "w_o.weight" in session.candidate.missing:
+        return session.asked
+    zero = {"w_o.bias": torch.zeros_like(session.asked["w_o.bias"])} if "w_o.bias" in session.asked else {}
+    return {**session.asked, "w_o.weight": torch.eye(len(weight), dtype=weight.dtype), **zero}
+
+
 def drops_weights(candidate: Candidate, probe: Probe) -> bool:
     """Where all keys have one value, only the sum of the weights matters: it varies if some of them are dropped.
 
-    An output that is dropped is zero; what is left of it is scaled by one number.
+    An output that is dropped is zero; what is left of it is scaled by one number. So are the joined heads.
     """
     assert candidate.module is not None
     inputs = dict(probe.inputs)

@@ -9,15 +9,16 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.search import Hypothesis
-from scratch_transformer.kit.judge.session import Session, in_precision
+from scratch_transformer.kit.judge.session import ROUNDED, Session, in_precision
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.recipe import RIGHT
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 COUNTED_IN_ITS_TYPE = re.compile(r"arange\([^\n]*(\w\.dtype|type_as|\.to\(\w+\))")
@@ -124,6 +125,44 @@ def few_digits(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         yield Finding(MISTAKES["P8"], said, "counted in bfloat16")
 
 
+def changed_afterwards(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """P2, of a table that nothing explains: of other frequencies, its rows, or all of it, scaled or shifted afterwards.
+
+    That is told of right frequencies, too; and which rows are NaN.
+    """
+    result = next((r for r in session.ran if r.probe.name == "zeros"), None)
+    if best is not None or result is None or result.output is None or result.output.dim() != 3:
+        return
+    table, limits = result.output[0].double(), session.candidate.limits
+    lost = [n for n, row in enumerate(table) if not bool(row.isfinite().all())]
+    if lost:
+        limits.append(f"Of the positions {', '.join(map(str, lost))} it gives NaN, or infinity.")
+    kept = [n for n in range(len(table)) if n not in lost]
+    for form, entries in ("", {}), *MISTAKES["P2"].changes.items():
+        expected = session.variant(RIGHT.with_(dict(entries)), result.probe)
+        said = _changed(table[kept], expected[0].double()[kept]) if expected is not None and len(kept) > 2 else ""
+        if said and form:
+            yield Finding(MISTAKES["P2"], f"Its table has those frequencies, {said}.", form)
+        if said:
+            limits.append(f"Its table is not the reference's: it is one of sines and cosines, {said}.")
+            return
+
+
+def _changed(table: Tensor, expected: Tensor) -> str:
+    """What was done with a table, if it is each row times a number, or all of it times a number and plus one; or ""."""
+    factors = (table * expected).sum(-1, keepdim=True) / expected.square().sum(-1, keepdim=True)
+    if bool((table - factors * expected).abs().max() <= ROUNDED * table.abs().max()):
+        lengths = table.norm(dim=-1)
+        is_one = bool((lengths - lengths[0]).abs().max() <= ROUNDED * lengths[0])
+        return f"each row divided to a length of {lengths[0]:.3g}" if is_one else "each row times a number of its own"
+    x, y = expected - expected.mean(), table - table.mean()
+    factor = (x * y).sum() / x.square().sum()
+    if bool((y - factor * x).abs().max() <= ROUNDED * y.abs().max()):
+        shift = (table.mean() - factor * expected.mean()).item()
+        return f"all of them times {factor.item():.3g} and plus {shift:.3g}"
+    return ""
+
+
 def _with_length(candidate: Candidate, length: int) -> Candidate:
     try:
         return candidate.rebuild(max_len=length)
@@ -135,4 +174,5 @@ EMBEDDING: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("E4", "E5"), padding_rows),
     (("P6",), too_long),
     (("P8",), few_digits),
+    (("P2",), changed_afterwards),
 )
