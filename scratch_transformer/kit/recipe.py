@@ -107,6 +107,7 @@ class Recipe:
     memory_norm: str = "none"  # of the encoder's output, in every layer: "own", "queries'"
     memory_mask: str = "source"
     self_mask: str = "target"
+    source_mask: str = "source"  # of a whole's encoder: "causal too"
     order: str = "self, cross"
     roles: str = "right"  # "swapped": the encoder reads the target; "exchanged in every layer": of a decoder's stack
     target_table: str = "own"  # "source's": in which the target's ids are looked up

@@ -176,7 +176,8 @@ class Seq2Seq(nn.Module):
                 own, other = tgt != self.pads[0], src != self.pads[1]  # each looks for the other's padding
                 tgt_mask, src_mask = own[:, None, None, :], other[:, None, None, :]
             src, tgt, src_mask, tgt_mask = tgt, src, keys_of(tgt_mask), causal_of(src_mask, src.shape[1])
-        memory = self.encoder(self.src_embed_norm(self.src_pos(self.src_embed(src))), src_mask)
+        own = src_mask if self.recipe.source_mask == "source" else causal_of(src_mask, src.shape[1])
+        memory = self.encoder(self.src_embed_norm(self.src_pos(self.src_embed(src))), own)
         table = self.tgt_embed if self.recipe.target_table == "own" else self.src_embed
         y = self.tgt_embed_norm(self.tgt_pos(table(tgt)))
         return self.projection(self.decoder(y, memory, tgt_mask, src_mask))

@@ -39,7 +39,7 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
-EMPTYING = {"causal", "softmax_over", "weighing", "padding", "roles"}
+EMPTYING = {"causal", "softmax_over", "weighing", "padding", "roles", "source_mask"}
 """Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
 ROUNDING, NEARLY = 1e-14, 1e-2

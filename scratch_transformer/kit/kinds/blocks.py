@@ -74,7 +74,7 @@ CROSS_MISTAKES = (
     "B15:the first sublayer's for the third too",
     "A25:nor one for the padding",
     "A21:keys and values come from the decoder", "A21:keys, values and their mask come from the decoder",
-    "A21:values come from the decoder", "A22", "A27", "A35", "A36", "B31",
+    "A21:values come from the decoder", "A22", "A27:", "A27:it stops where their lengths differ", "A35", "A36", "B31",
     "B23:attention's output is added to the encoder's",
     "B23:the output of the attention to the encoder is added to the block's first input",
     "B23:what the attention to the encoder gives, and the network, is added to the block's first input",

@@ -209,6 +209,7 @@ SEQ2SEQ = model_kind(
     defaults={**MODEL_SIZES, "src_vocab_size": 13, "tgt_vocab_size": 11, "src_pad": 0, "tgt_pad": 1},
     probes=seq2seq_probes,
     mistakes=(
+        "A27:the encoder is given a causal mask too, and no word of the source sees a later one",
         *("B25:", "B25:and looks for each other's padding"),
         "B30:the target's tokens are looked up in the source's embedding, and the target's is unused",
         *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B28", "B20",

@@ -17,6 +17,10 @@ OUTPUT_ALONE = "of the output projection alone, where a config says so"
 OUTSIDE = "divided by the root of a number outside of the class"
 WRITTEN_IN = "a number that is written in, and right for heads of one width"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
+STOPS_UNEVEN = "it stops where their lengths differ"
+CAUSAL_ENCODER = "the encoder is given a causal mask too, and no word of the source sees a later one"
+OF_EXCHANGED = "Hand each mask on by its name, mask=tgt_mask; or in the order in which forward takes them."
+"""A form of A27, and its fix where a whole exchanges two masks."""
 LENT = "the part that the reference stands in for may make the mask, or read it the other way round"
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
 BESIDE_A_MASK = "is_causal=True alone hides nothing; as in torch.nn, it may only be said beside a mask"
@@ -694,17 +698,20 @@ print("shifted:", shifted.exp() / shifted.exp().sum())
     ),
     Mistake(
         id="A27",
-        title="the decoder's self-attention gets the source's mask",
+        title="masks of source and target are mixed up",
         severity="mistake",
-        does="The masks of source and target are mixed up: the decoder's attention to itself is masked by the source's "
-        "padding, and sees the future.",
-        expected="The target's mask (padding and future) for the self-attention, the source's for the cross-attention.",
+        does="The decoder's attention to itself is masked by the source's padding, and sees the future; or the encoder "
+        "is given a mask that hides the future from it.",
+        expected="The target's mask (padding and future) for the decoder's self-attention, the source's, of padding "
+        "alone, for the encoder and the cross-attention.",
         fix="self.self_attention(x, x, x, tgt_mask), then self.cross_attention(x, memory, memory, src_mask).",
         source=MASKS,
         changes={
             "": {"self_mask": "source"},
-            "it stops where their lengths differ": {"self_mask": "source, of its length"},
+            STOPS_UNEVEN: {"self_mask": "source, of its length"},
+            CAUSAL_ENCODER: {"source_mask": "causal too"},
         },
+        fixes={CAUSAL_ENCODER: "The encoder's mask is of padding alone: src_mask = (src != pad)[:, None, None, :]."},
         demo="""\
 import torch
 future = torch.tril(torch.ones(3, 3)).bool()  # the target's mask: may attend

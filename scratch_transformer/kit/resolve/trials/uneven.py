@@ -8,24 +8,28 @@ nothing explains it even then, and that it stops is what can be proved.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
 
+from scratch_transformer.kit.definitions import is_of_torch, lines_of, parameters_of
 from scratch_transformer.kit.judge.detectors.behaviour import SPLIT
-from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
+from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, in_one_line, learners_line
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import OF_EXCHANGED, STOPS_UNEVEN
 from scratch_transformer.kit.mistakes.construction import OF_SHAPES
 from scratch_transformer.kit.resolve.call import calling, forwards
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.library import supplied
-from scratch_transformer.kit.resolve.names.inputs import input_of
+from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 from scratch_transformer.kit.resolve.trials.misfits import SHAPES
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
@@ -57,8 +61,43 @@ def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
     if SPLIT.search(str(first)):  # as if there were as many of both: with one length that is right (A35)
         return None
     text = in_one_line(first)
+    if line := _exchanged(calls, works):
+        said = "Two masks are handed on the other way round: with source and target of one length it runs, and the "
+        said += f"decoder's attention to itself is given the source's mask; with 7 and 5 tokens it stops: {text}."
+        return Finding(MISTAKES["A27"], f"{said} {DONE_AT}{line}", STOPS_UNEVEN, fix=OF_EXCHANGED), first
     begin = "It works only where source and target have the same number of tokens; with 7 and 5 it stops"
     return Finding(MISTAKES["B26"], f"{begin}: {text}. {STOPS_AT}{code}", fix=OF_SHAPES), first
+
+
+def _exchanged(calls: _Calls, works: list[Plan]) -> str:
+    """The line on which the whole hands two masks to a part, with which it runs where they are exchanged; else ""."""
+    for path, part in calls.made.named_children():
+        forward = None if is_of_torch(type(part)) else part.forward
+        names = [p.name for p in parameters_of(forward)] if forward is not None else []
+        masks, line = [name for name in names if is_mask(name)], _line_of_call(calls.made, path)
+        if len(masks) != 2 or not line:
+            continue
+        hook = part.register_forward_pre_hook(partial(_turned, names, masks), with_kwargs=True)
+        try:
+            if all(calls.stopped(way, lengths) is None for way in works[:1] for lengths in UNEVEN):
+                return line
+        finally:
+            hook.remove()
+    return ""
+
+
+def _turned(
+    names: list[str], masks: list[str], part: nn.Module, args: tuple[Any, ...], told: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a part is given, with its two masks exchanged."""
+    given = dict(zip(names, args, strict=False)) | told
+    return (), given | dict(zip(masks, (given.get(name) for name in reversed(masks)), strict=True))
+
+
+def _line_of_call(made: nn.Module, path: str) -> str:
+    """The first line of its forward that calls a part."""
+    lines, _ = lines_of(type(made).forward)
+    return next((line.strip() for line in lines if re.search(rf"\bself\.{path}\(", line.partition("#")[0])), "")
 
 
 @dataclass(frozen=True)
