@@ -62,9 +62,9 @@ def finding(outcome: Outcome) -> tuple[Finding, BaseException] | None:
         return None
     text = in_one_line(first)
     if line := _exchanged(calls, works):
-        said = "Two masks are handed on the other way round: with source and target of one length it runs, and the "
-        said += f"decoder's attention to itself is given the source's mask; with 7 and 5 tokens it stops: {text}."
-        return Finding(MISTAKES["A27"], f"{said} {DONE_AT}{line}", STOPS_UNEVEN, fix=OF_EXCHANGED), first
+        why = "Two masks are handed on the other way round: with source and target of one length it runs, and the "
+        why += f"decoder's attention to itself is given the source's mask; with 7 and 5 tokens it stops: {text}."
+        return Finding(MISTAKES["A27"], f"{why} {DONE_AT}{line}", STOPS_UNEVEN, fix=OF_EXCHANGED), first
     begin = "It works only where source and target have the same number of tokens; with 7 and 5 it stops"
     return Finding(MISTAKES["B26"], f"{begin}: {text}. {STOPS_AT}{code}", fix=OF_SHAPES), first
 
