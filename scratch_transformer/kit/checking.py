@@ -17,7 +17,7 @@ from scratch_transformer.kit import another_sort, clock, no_modules, undefinable
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.behind import Behind
 from scratch_transformer.kit.definitions import named_in
-from scratch_transformer.kit.discover import load, packages, siblings, survey
+from scratch_transformer.kit.discover import load, packages, siblings, survey, unvalidated
 from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source
@@ -67,7 +67,7 @@ Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
 
 def as_it_is_judged(thing: Any) -> Any:
     """What stands for a class or function where it is not judged as it is written: a class of modules, a function."""
-    return applied.as_function(writing.with_its_model(as_module(thing)))
+    return applied.as_function(writing.with_its_model(as_module(unvalidated.loosened(thing))))
 
 
 class Checking:

@@ -115,6 +115,7 @@ class Recipe:
     # ---- Output, loss, schedule, decoding, masks ----
     head: bool = True  # whether a decoder ends in the projection
     head_layer: bool = False  # a linear map, an activation and a norm before the projection, as in BERT
+    pooled: str = "first"  # of a sentence, what its one vector is made of: "last" token, "mean"
     output: str = "logits"
     loss_input: str = "logits"
     smoothing: str = "all classes"

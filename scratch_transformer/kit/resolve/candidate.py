@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, parameters_of, reads, source_of
+from scratch_transformer.kit.definitions import is_of_torch, is_own, leads_to, names_in, parameters_of, reads, source_of
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys
 from scratch_transformer.kit.resolve.call.masks import POLARITIES, Form
@@ -513,7 +513,7 @@ def _is_float(value: Any) -> bool:
 
 
 def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
-    """The tensors in what a forward returned, in order: of a tuple, a list, a dictionary, a dataclass."""
+    """The tensors in what a forward returned, in order: of a tuple, a list, a dictionary, a dataclass, an object."""
     if isinstance(output, Tensor):
         yield output
     elif depth > 3 or output is None or isinstance(output, (str, int, float)):
@@ -527,6 +527,8 @@ def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
     elif dataclasses.is_dataclass(output):
         for field in dataclasses.fields(output):
             yield from tensors(getattr(output, field.name), depth + 1)
+    elif is_own(type(output)) and not isinstance(output, nn.Module) and hasattr(output, "__dict__"):
+        yield from tensors(vars(output), depth + 1)
 
 
 @functools.lru_cache(maxsize=1024)

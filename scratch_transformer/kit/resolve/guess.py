@@ -38,6 +38,7 @@ from scratch_transformer.kit.resolve.fitness import (
 from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded, training, writing
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule, is_warmup
+from scratch_transformer.kit.resolve.functions.sizes import is_table
 from scratch_transformer.kit.resolve.functions.tokenizing import is_tokenizer
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.likeness import ADAPTER, HEAD, NAMED, by_last_word, likeness
@@ -109,6 +110,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if set(found) & set(structure.WHOLE):
         return found
     made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)
+    if made == ("ResidualConnection",) and found and found[0] in ("LayerNorm", "RMSNorm"):
+        return made  # ResidualWithLayerNorm: it calls what it is given
     if not found and any(plain(name).endswith(other) for other in NO_COMPONENTS):
         return made if plain(name).endswith("translator") and made[:1] == ("Transformer",) else found
     if "bert" in plain(name):
@@ -125,6 +128,8 @@ WITHOUT_WEIGHTS = (
     *("RotaryEmbedding", "ScaledDotProductAttention"),
 )
 """What a plain class may be whose forward is called by its name."""
+OF_PLACES = re.compile(r"sinus|pos|timing|encod")
+"""In the name of what makes a table of sines, and none of angles to turn by."""
 WEIGHTED = {"Linear", "Embedding", "Parameter", "MultiheadAttention", "LayerNorm"}
 
 
@@ -161,6 +166,9 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     made = mask_makers.kind_of(thing)
     if made in kinds and (not found or (made == "CausalMask" and found[0][2] == "TargetMask")):
         found = [(0.0, 0, made)]  # get_tgt_mask(size)
+    table = kinds.get("PositionalEncoding")
+    if not found and table and OF_PLACES.search(word) and {"sin", "cos"} <= names_in(thing) and is_table(thing, table):
+        found = [(0.0, 0, table.name)]  # sinusoid(max_len, d)
     if "PaddingMask" in kinds and padded.is_of_lengths(thing):
         found = [(0.0, 0, "PaddingMask")]  # length_to_mask(lengths, max_len=None)
     if "GreedyDecoding" in kinds and not (found and found[0][2] in WRITERS) and writing.is_greedy(thing):

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import is_of_torch, leads_to, named_in, names_in, nodes_of, source_of
+from scratch_transformer.kit.resolve import halves
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask, is_segment
@@ -43,6 +44,8 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     within = made_of(thing)
     if tensors == 2 and adds_what_it_calls(thing):
         return ("ResidualConnection",)
+    if half := halves.kinds_of(thing, told, tensors):
+        return half
     if tensors == 1 and any(map(has_softmax, within)) and _looks_up_and_projects(thing):
         return MODELS
     if tensors == 2 and joins_two_sides(thing):

@@ -258,7 +258,7 @@ def attribute(made: nn.Module, setting: str) -> Any:
 def _from_shapes(
     kind: Kind, settings: Mapping[str, Any], sizes: list[tuple[int, ...]], used: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """d_model and d_ff by the shapes of the weights, where nobody asked for them."""
+    """Sizes by the shapes of the weights, where nobody asked for them."""
     found: dict[str, Any] = {}
     flat = [size for shape in sizes for size in shape if size > 1]
     d_model = settings.get("d_model")
@@ -290,4 +290,8 @@ def _from_shapes(
             found["d_ff"] = max(set(wide), key=wide.count)
         elif (d_model, d_model) in pairs:  # it widens nothing
             found["d_ff"] = d_model
+    is_head = {*kind.defaults} == {"d_model", "vocab_size"} and "vocab_size" not in used
+    if is_head and settings.get("vocab_size") not in flat:  # Linear(d_model, 2)
+        classes = [shape[0] for shape in sizes if len(shape) == 2 and shape[1] == d_model != shape[0]]
+        found |= {"vocab_size": classes[-1]} if classes else {}
     return found

@@ -1,0 +1,60 @@
+"""Which classes of one linear layer are halves of a BERT's layer, or heads of sentences: by what their forward does."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_of, source_of, sums_in
+
+LINEAR = re.compile(r"\bLinear\(")
+NORMS = re.compile(r"norm", re.IGNORECASE)
+OTHERWISE = re.compile(
+    r"softmax|attention|Embedding|Module(List|Dict)|Sequential|Conv|LSTM|GRU|Parameter|^cat$|matmul|einsum|argmax|view|reshape",
+    re.IGNORECASE,
+)
+"""Names in what is more than that."""
+LOGS = {"log_softmax", "LogSoftmax"}
+ACTS = re.compile(r"gelu|relu|silu|swish|tanh|^act|activation|act_fn|ACT2FN", re.IGNORECASE)
+HEADS = re.compile(r"head|logits|classif|score|relationship", re.IGNORECASE)
+"""In the name of what gives scores, of as many classes as are written in: NextSentenceHead."""
+WIDE = {"d_ff", "d_ff/d_model"}
+
+
+def kinds_of(cls: Any, told: set[str], tensors: int) -> tuple[str, ...]:
+    """Names of kinds; () for anything else. told: its settings. tensors: how many inputs its forward must be given."""
+    names, source = names_in(cls), source_of(cls)
+    count = len(LINEAR.findall(source))
+    if "d_model" not in told or not 1 <= count <= 2 or any(map(OTHERWISE.search, names - LOGS)):
+        return ()
+    normalizes, acts = (any(map(words.search, names)) for words in (NORMS, ACTS))
+    forward = nodes_of(cls.forward)
+    if tensors == 2 and count == 1 and normalizes and not acts and (_adds_an_input(cls) or "Output" in cls.__name__):
+        return ("NetworkOutput", "AttentionOutput") if told & WIDE else ("AttentionOutput",)
+    if tensors != 1 or normalizes:
+        return ()
+    is_head = "vocab_size" in told or bool(HEADS.search(cls.__name__))
+    if _pools(forward):
+        return ("SentenceHead",) if acts or is_head else ()
+    if count == 1 and acts and told & WIDE and "d_model" in told:
+        return ("Intermediate",)
+    return ("Projection",) if count == 1 and not acts and is_head else ()
+
+
+def _adds_an_input(cls: Any) -> bool:
+    """Whether an input of its forward is a summand as it is: norm(hidden_states + input_tensor)."""
+    given = {p.name for p in parameters_of(cls.forward)} - {"self"}
+    return any(isinstance(one, ast.Name) and one.id in given for pair in sums_in(nodes_of(cls.forward)) for one in pair)
+
+
+def _pools(nodes: Iterable[ast.AST]) -> bool:
+    """x[:, 0], x[:, -1], x.mean(1)."""
+    for node in nodes:
+        if isinstance(node, ast.Subscript) and re.fullmatch(r"\(?:, (0|-1)(, :)?\)?", ast.unparse(node.slice)):
+            return True
+        is_mean = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "mean"
+        if is_mean and re.search(r"\((dim=)?1\)$", ast.unparse(node)):
+            return True
+    return False
