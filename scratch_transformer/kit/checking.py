@@ -128,9 +128,19 @@ class Checking:
             if part not in self.library.guesses:
                 self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
         own = self._of(source)
-        said = {name: why or sorts.sort_of(name, value, own) for name, (value, why) in unknown.items()}
+        found = [name for _, name, _, _, other, _ in self.found if other.path == source.path]
+        said = {
+            name: why or sorts.judged_within(name, found) or sorts.sort_of(name, value, own)
+            for name, (value, why) in unknown.items()
+        }
+        for name in definitions:
+            said |= sorts.methods_of(name, vars(loaded.module).get(name), [*found, *self._told_of(source)])
         ignored += [f"{name} ({why})" for name, why in said.items()]
         self.emit("found", ignored=ignored, missing=loaded.missing)
+
+    def _told_of(self, source: Source) -> list[str]:
+        """The functions and methods of a source of whose text has been told, by their last names."""
+        return [name for path, name in self.read if path == source.path]
 
     def _of(self, source: Source) -> list[Any]:
         """The components of one source."""

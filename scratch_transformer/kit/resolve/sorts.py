@@ -19,7 +19,8 @@ from scratch_transformer.kit.definitions import SCOPES, codes_of, leads_to, name
 from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import parsed
 from scratch_transformer.kit.resolve import foreign
-from scratch_transformer.kit.resolve.names.words import words
+from scratch_transformer.kit.resolve.functions import methods
+from scratch_transformer.kit.resolve.names.words import plain, words
 
 SETTINGS, DATA, OF_TEXTS, A_BASE, AN_ERROR = "settings", "data", "of a tokenizer", "an abstract base", "an error"
 TRAINS, MEASURES, SHOWS = "it trains a model: read, not run", "it measures a model", "it shows or logs"
@@ -30,6 +31,9 @@ HANDS_ON = "it hands on whatever it is given"
 IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is made where nothing was run"
 UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part takes ({})"
 
+JUDGED_WITHIN = "no nn.Module; its {} is judged"
+WRITES_OTHERWISE = "it asks no model for one word after the other"
+STEPS_OF_TRAINING = "(training|validation|test|train|val) (step|epoch|loop|one epoch)|fit"
 BY_WORDS = {
     SETTINGS: r"configs?|configuration|cfg|conf|args|arguments|hyper ?parameters|hparams|params|settings|options",
     OF_TEXTS: r"(de)?tokeniz(er|ers|e|ation)|vocab|vocabulary|bpe|merges?|encode|decode|text|sentences?",
@@ -71,6 +75,45 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
         taken = [p.name for p in parameters_of(thing.forward) if p.name != "self"]
         return UNKNOWN_MODULE.format(", ".join(taken)) if taken else HANDS_ON
     return NO_MODULE_CALLED if "__call__" in vars(thing) else NO_MODULE
+
+
+def judged_within(name: str, found: Iterable[str]) -> str:
+    """That methods of a class are judged by themselves, if they are. found: the names of all components."""
+    methods = [one.split(".")[1] for one in found if one.startswith(f"{name}.")]
+    return JUDGED_WITHIN.format(" and its ".join(dict.fromkeys(methods))) if methods else ""
+
+
+def methods_of(name: str, cls: Any, told: Iterable[str]) -> dict[str, str]:
+    """The methods of a class that look like components by themselves, and why they are none. told: of others."""
+    named = {*told}
+    known = {one for one in named if "." not in one} | {
+        one.split(".")[1] for one in named if one.startswith(f"{name}.")
+    }
+    members = vars(cls).items() if isinstance(cls, type) and cls.__module__ not in ("torch", "builtins") else ()
+    found = {}
+    for method, member in members:
+        function = inspect.unwrap(getattr(member, "__func__", member))
+        if inspect.isfunction(function) and method not in known and (why := _of_method(method, function, cls)):
+            found[f"{name}.{method}"] = why
+    return found
+
+
+def _of_method(name: str, function: Any, cls: Any) -> str:
+    called = " ".join(words(name))
+    if re.search(rf"\b({STEPS_OF_TRAINING})\b", called) or _of_function(function):
+        return TRAINS
+    if name == "configure_optimizers":
+        return "it makes an optimizer of all weights"
+    if re.search(r"\b(load|from) (from )?(checkpoint|pretrained|state|weights)|\bsave\b", called):
+        return KEEPS
+    if isinstance(vars(cls)[name], staticmethod):
+        users = [one for other, one in vars(cls).items() if other != name and name in names_in(one)]
+        return A_PART.format(cls.__name__) if users else UNKNOWN
+    is_one = methods.WRITES.search(plain(name)) and issubclass(cls, nn.Module)
+    if not is_one:
+        return ""
+    why = foreign.why_not(function)
+    return unmade(function) or (why if why in (foreign.NOT_WRITTEN, foreign.RETURNS_NOTHING) else WRITES_OTHERWISE)
 
 
 def _whole_of(thing: Any, components: Iterable[Any]) -> Any:

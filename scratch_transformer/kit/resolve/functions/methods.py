@@ -37,10 +37,10 @@ MODEL = "model"
 
 
 def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
-    """Those methods of a class of modules, by name."""
-    members = vars(thing).items() if isinstance(thing, type) and issubclass(thing, nn.Module) else ()
-    for name, one in members:
-        if inspect.isfunction(one) and _may_write(name, one):
+    """Those methods of a class of modules, by name; or of a class that has a model, if they write with that."""
+    is_module = isinstance(thing, type) and issubclass(thing, nn.Module)
+    for name, one in vars(thing).items() if isinstance(thing, type) else ():
+        if inspect.isfunction(one) and (_may_write(name, one) if is_module else _writes_with_its_model(one)):
             function = _of_the_model(inspect.unwrap(one), thing)
             if function is not None:
                 yield name, function
@@ -52,6 +52,11 @@ def _may_write(name: str, method: Any) -> bool:
     return is_named or (tree is not None and writing.writes(tree, "self"))  # complete(self, ids, n)
 
 
+def _writes_with_its_model(method: Any) -> bool:
+    tree = tree_of(method)
+    return tree is not None and writing.writes(tree, "self")
+
+
 def static_of(thing: Any) -> Iterator[tuple[str, Any]]:
     """The static methods of a class of modules, by name."""
     members = vars(thing).items() if isinstance(thing, type) and issubclass(thing, nn.Module) else ()
@@ -61,11 +66,14 @@ def static_of(thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def helpers_of(function: Any) -> dict[str, Any]:
-    """Methods of its class that choose the next word for it, and need nothing else of the class."""
+    """Methods of its class that choose the next word for it, and need nothing else of the class; its tokenizer."""
     owner = getattr(function, "owner", None)
-    classes = reversed(owner.__mro__[: owner.__mro__.index(nn.Module)]) if owner is not None else ()
+    lineage = owner.__mro__ if owner is not None else ()
+    end = lineage.index(nn.Module) if nn.Module in lineage else len(lineage) - 1
+    classes = reversed(lineage[:end]) if lineage else ()
     members = [item for cls in classes for item in vars(cls).items()]
-    return {name: one for name, one in members if hasattr(one, "__get__") and HELPS.search(name)}
+    helpers = {name: one for name, one in members if hasattr(one, "__get__") and HELPS.search(name)}
+    return {**surroundings.attributes(function), **helpers}
 
 
 def ends_of(function: Any) -> set[int | None]:

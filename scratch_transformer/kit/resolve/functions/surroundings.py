@@ -40,9 +40,23 @@ def stand_ins(function: Any) -> dict[str, Any]:
     return found
 
 
+def attributes(function: Any) -> dict[str, Any]:
+    """What a method asks its object for, of a writer that has a tokenizer or tables of words beside its model."""
+    if getattr(function, "owner", None) is None:
+        return {}
+    text = source_of(function)
+    names = [name for name in names_of(function.__code__) if re.search(rf"\bself\.{name}\b", text)]
+    names = [name for name in names if not input_of(name, ("next_logits",))]
+    tokenizers = [name for name in names if is_tokenizer(name) or re.search(ASKED.format(rf"self\.{name}"), text)]
+    tables = [name for name in names if is_table_of_words(name)]
+    toy = Tokenizer(BOS, EOS)
+    return {**dict.fromkeys(tokenizers, toy), **dict.fromkeys(tables, Words(toy.size))}
+
+
 def has_tokenizer(function: Any) -> bool:
     """Whether a tokenizer, or a table of ids, is among those."""
-    return any(isinstance(one, Tokenizer) or inspect.ismethod(one) for one in stand_ins(function).values())
+    found = [*stand_ins(function).values(), *attributes(function).values()]
+    return any(isinstance(one, Tokenizer) or inspect.ismethod(one) for one in found)
 
 
 def _is_open(value: Any, name: str) -> bool:

@@ -78,7 +78,7 @@ class ToyModel(nn.Module):
         helpers: Mapping[str, Any] = MappingProxyType({}),
         answers: Any = None,
     ) -> None:
-        """helpers: what a method that stands for a function calls of its own class.
+        """helpers: what a method that stands for a function calls of its own class, and a tokenizer that it has.
 
         answers: makes what the model gives with its logits in it, where that is an object.
         """
@@ -101,7 +101,8 @@ class ToyModel(nn.Module):
             if "reading" not in vars(self):
                 raise
             if name in self.helpers:
-                return self.helpers[name].__get__(self)
+                helper = self.helpers[name]
+                return helper.__get__(self) if hasattr(type(helper), "__get__") else helper
             if name.startswith("_") or name in ABSENT:
                 raise
             if plain(name) in WHOLE:
