@@ -179,6 +179,7 @@ class Candidate:
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     added_twice: names of its parts that have their residual inside, where it agrees with parts that have none.
+    besides_layers: the name of a network that a model has besides its layers, without which it was explained.
     idle: its parts that nothing depends on, where its numbers are explained without them.
     told: the settings that went into it, where it was built again.
     is_tried: whether resolving it compared it with every design.
@@ -215,6 +216,7 @@ class Candidate:
         self.explained: Recipe | None = None
         self.idle: tuple[str, ...] = ()
         self.added_twice: tuple[str, ...] = ()
+        self.besides_layers = ""
         self.ends_within = False
         self.told: frozenset[str] = frozenset()
         self.is_tried = False

@@ -102,8 +102,9 @@ class Results:
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
-        if looks_up or (outcome.candidate is not None and outcome.candidate.added_twice):
-            # they are those of the rows from 0 on, or with another part in the place of its own
+        one = outcome.candidate
+        if looks_up or (one is not None and (one.added_twice or one.besides_layers)):
+            # they are those of the rows from 0 on, with another part in the place of its own, or without one
             result.error = result.ordinary = None
         twice = filter(None, map(_adds_itself, every if is_unknown else ()))
         result.notes = list(dict.fromkeys([*diagnosis.notes, *twice]))
@@ -129,6 +130,7 @@ class Results:
             if diagnosis.verdict == "unknown mismatch":
                 result.limits.append(_WHAT_ELSE.format(" and ".join(beside)))
         result.replaced = list(dict.fromkeys(diagnosis.replaced))
+        result.besides = outcome.candidate.besides_layers if outcome.candidate is not None else ""
         if "next_logits" in kind.inputs and result.verdict in FINE:
             result.limits += self._models_length_first(value)
         return self._with_what_stops_elsewhere(self._with_parts_elsewhere(result, value), source)

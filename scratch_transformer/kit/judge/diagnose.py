@@ -145,7 +145,9 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     unsteady = _unsteady(session) or other_when_long(session, best.recipe) if best and verdict != "mistake" else ""
     if unsteady:
         verdict = "unknown mismatch"
+    verdict = "unknown mismatch" if candidate.besides_layers and verdict != "mistake" else verdict
     unexplained = best is None and verdict == "mistake" and not any(finding.explains for finding in findings)
+    unexplained |= bool(candidate.besides_layers) and verdict == "mistake"
     return Diagnosis(
         kind=kind.name,
         verdict=verdict,

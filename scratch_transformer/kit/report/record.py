@@ -39,7 +39,8 @@ class Record:
     inherited: ids of mistakes that are in a part of it, which is reported by itself; unreported: parts that
     are not, as their file was not given. stub: of an adapter to fill in.
     unexplained: mistakes are named, but its numbers differ for another reason too. limits: what was not checked.
-    replaced: its parts that could not be used, so that what is said is true but for them.
+    replaced: its parts that could not be used, so that what is said is true but for them. besides: a network that a
+    model has besides its layers, without which it was compared.
     """
 
     name: str
@@ -63,3 +64,4 @@ class Record:
     replaced: list[str] = field(default_factory=list)
     ordinary: float | None = None
     unexplained: bool = False
+    besides: str = ""

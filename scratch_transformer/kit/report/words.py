@@ -62,6 +62,10 @@ def _is_told(problem: str, mistakes: Iterable[Named]) -> bool:
 def unexplained(result: Record) -> str:
     """That its numbers are not accounted for: by nothing, or not by the mistakes that are named."""
     differs = _differs(result)
+    if result.besides:
+        has = f"besides its layers it has self.{result.besides}, a network that the reference has not"
+        rest = f"the numbers of {result.against}" if not result.unexplained else "what the mistakes named make"
+        return f"{result.name}, {result.where}: {has}. Without that it gives {rest}."
     if result.unexplained:
         ids = [named.id for named in result.mistakes if named.severity == "mistake"]
         verb = "are" if len(ids) > 1 else "is"

@@ -84,6 +84,8 @@ class Known:
         """Part -> the class that makes the reference in its place, at the moment."""
         self.gives_targets = False
         """Whether language models are only called with targets, as in training."""
+        self.leaves_out = False
+        """Whether the network that a model has besides its layers is left out."""
         self.one_length = False
         """Whether what is tried works with one length alone: then what it stops with says nothing."""
         self.heard: dict[Any, BaseException] = {}

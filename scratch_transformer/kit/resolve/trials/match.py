@@ -41,6 +41,7 @@ from scratch_transformer.kit.resolve.trial import NOTHING
 from scratch_transformer.kit.resolve.trials import along, paddings, probing
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, farther, raised
 from scratch_transformer.kit.resolve.trials.planned import planned
+from scratch_transformer.kit.resolve.weights.besides import network_of
 from scratch_transformer.kit.resolve.weights.layout import prepare
 from scratch_transformer.kit.resolve.weights.units import is_repeated, lone_attention, single_layers
 
@@ -72,6 +73,7 @@ def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any
         again = _without_sublayers_inside(best, thing, library, settings)
         if again is None and not library.thorough:  # first the mistakes that an unclear part may have are looked for
             return best
+        again = again or _without_its_network(best, thing, library, settings)
         return again or _without_unclear_parts(best, thing, library, settings)
     is_open = kind.name.endswith("Attention") and bool(best.unknown)  # what it was not given may be what stops it
     is_lent = isinstance(thing, type) and best.candidate is None and not is_open
@@ -151,6 +153,22 @@ def _without_sublayers_inside(
         again.candidate.limits = [limit for limit in again.candidate.limits if limit not in unclear]
         again.candidate.limits.append(f"It is judged with the reference's in place of its {' and '.join(names)}.")
     return again
+
+
+def _without_its_network(
+    best: Outcome, thing: Any, library: Library, settings: Mapping[str, Any] | None
+) -> Outcome | None:
+    """What a model is without the network that it has besides its layers, if that explains the rest."""
+    module = best.candidate.module if best.candidate is not None else None
+    if best.kind.name not in forwards.MODELS or module is None or library.hurries or not network_of(module):
+        return None
+    library.deadline = max(library.deadline, clock.now() + LEAST_SECONDS)
+    library.leaves_out = True
+    try:
+        again = _resolved(thing, best.kind, library, settings)
+    finally:
+        library.leaves_out = False
+    return again if again.candidate is not None and again.score[0] < library.most_tiers else None
 
 
 def _without(

@@ -17,6 +17,7 @@ from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.trial import MISTAKEN, NOTHING, Score, Trial
 from scratch_transformer.kit.resolve.weights import align
+from scratch_transformer.kit.resolve.weights.besides import leave_out
 from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, prepare, walk
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def find_weights(
         return trial.score(candidate, probes, library.most_tiers)
     candidate.parameters = Parameters(candidate.module)  # after the first call: lazy modules have their shapes now
     prepare(candidate.module)
+    if library.leaves_out:
+        candidate.besides_layers = leave_out(candidate.module) or candidate.besides_layers
+        candidate.parameters = Parameters(candidate.module)
     return _found(candidate, trial, probes, library, thorough)
 
 
