@@ -63,6 +63,16 @@ class Holder:
         return 1
 
 
+class Rising:
+    def __init__(self, optimizer, warmup):
+        self.optimizer, self.warmup, self.count = optimizer, warmup, 0
+
+    def step(self):
+        self.count += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = 1e-3 * min(1.0, self.count / self.warmup)
+
+
 class Odd(nn.Module):
     def forward(self, this, that):
         return this + that
@@ -168,6 +178,7 @@ def ignored(tmp_path_factory):
         "Base (an abstract base)",
         "Runner (it trains a model: read, not run)",
         "Holder (no nn.Module, and it cannot be called)",
+        "Rising (a learning rate that follows no known schedule)",
         "Odd (no known part takes (this, that))",
         "get_batch (data)",
         "one_epoch (it trains a model: read, not run)",

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, lines_of, nodes_of
+from scratch_transformer.kit.definitions import is_of_torch, lines_of, nodes_of, tree_of
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.kinds import KINDS
@@ -47,6 +47,10 @@ def _is_plain(cls: Any) -> bool:
     """Whether a class has a forward, is no module, and leaves its weights to whoever has it."""
     if not isinstance(cls, type) or issubclass(cls, nn.Module) or not CALLED & vars(cls).keys():
         return False
+    thing: Any = cls
+    written = getattr(tree_of(thing), "bases", [])
+    if written and cls.__bases__ == (object,) and [ast.unparse(base) for base in written] != ["object"]:
+        return False  # of a package that is not installed
     beside = vars(sys.modules.get(cls.__module__)).values()
     is_mixed_in = any(isinstance(one, type) and issubclass(one, (cls,)) and one is not cls for one in beside)
     return not OFFERS & {*dir(cls)} and not is_mixed_in

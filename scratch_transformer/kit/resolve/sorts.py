@@ -19,7 +19,7 @@ from scratch_transformer.kit.definitions import SCOPES, codes_of, leads_to, name
 from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import parsed
 from scratch_transformer.kit.resolve import foreign
-from scratch_transformer.kit.resolve.functions import methods
+from scratch_transformer.kit.resolve.functions import methods, schedules
 from scratch_transformer.kit.resolve.names.words import plain, words
 
 SETTINGS, DATA, OF_TEXTS, A_BASE, AN_ERROR = "settings", "data", "of a tokenizer", "an abstract base", "an error"
@@ -31,6 +31,7 @@ HANDS_ON = "it hands on whatever it is given"
 IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is made where nothing was run"
 UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part takes ({})"
 
+OTHER_RATES = "a learning rate that follows no known schedule"
 JUDGED_WITHIN = "no nn.Module; its {} is judged"
 WRITES_OTHERWISE = "it asks no model for one word after the other"
 STEPS_OF_TRAINING = "(training|validation|test|train|val) (step|epoch|loop|one epoch)|fit"
@@ -133,6 +134,8 @@ def _of_class(cls: Any) -> str:
         return "an autograd.Function"
     if {"__add__", "__mul__"} & vars(cls).keys() and "backward" in vars(cls):
         return "a tensor class of its own"
+    if schedules.is_schedule(cls) and {"lr", "param_groups", "base_lrs"} & names_in(cls):
+        return OTHER_RATES
     own = {name for name in vars(cls) if not name.startswith("__")}
     if not issubclass(cls, nn.Module) and own and not any(map(callable, map(vars(cls).get, own))):
         return SETTINGS
