@@ -15,6 +15,7 @@ OF_VIEWS = (
     ".reshape(…) in place of .view(…), or .contiguous() before it: what is transposed lies otherwise in memory, and "
     "view does not copy."
 )
+OF_QUOTIENTS = "// in place of /: d_model // num_heads is an integer, where num_heads divides d_model."
 OF_SELF = "def forward(self, x): the first argument of every method is self, the module itself."
 OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return."
 """Fixes of B26, by what stops it."""

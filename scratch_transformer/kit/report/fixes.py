@@ -110,10 +110,6 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     "A24": (r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3"),
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
     "A14": (r"(Linear\(.*), bias=False", r"\1"),
-    "A19": (
-        r"^(\s*)(.*?)([\w.]+) ?// ?([a-zA-Z_][\w.]*)(.*)$",
-        r"\1assert \3 % \4 == 0, f'{\4=} must divide {\3=}'" + "\n" + r"\1\2\3 // \4\5",
-    ),
     "B9": (r"\[(\w+)\] ?\* ?([\w.]+)", r"[copy.deepcopy(\1) for _ in range(\2)]"),
 }
 """Id -> pattern of the code at fault, and its replacement."""
@@ -153,7 +149,19 @@ def _inside(code: str) -> str:
     return code
 
 
-WRITTEN: Mapping[str, Rewrite] = {"A31": _asked_for, "B12": _in_training, "LN2": _inside}
+def _checked(code: str) -> str:
+    """d_k = d_model // heads, int(d_model / heads): with a check before it."""
+    divided = (
+        r"^(\s*)(.*?)([\w.]+) ?// ?([a-zA-Z_][\w.]*)(.*)$",
+        r"^(\s*)(.*?\bint\()([\w.]+) ?/ ?([a-zA-Z_][\w.]*)(\).*)$",
+    )
+    found = next(filter(None, (re.match(pattern, code) for pattern in divided)), None)
+    if found is None:
+        return code
+    return f"{found[1]}assert {found[3]} % {found[4]} == 0, f'{{{found[4]}=}} must divide {{{found[3]}=}}'\n{code}"
+
+
+WRITTEN: Mapping[str, Rewrite] = {"A19": _checked, "A31": _asked_for, "B12": _in_training, "LN2": _inside}
 """What takes more than one pattern."""
 
 

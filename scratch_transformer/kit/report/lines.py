@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from scratch_transformer.kit.arrays.classes import BACKWARD
-from scratch_transformer.kit.definitions import is_own, leads_to, lines_of
+from scratch_transformer.kit.definitions import is_own, leads_to, lines_of, source_of
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
-from scratch_transformer.kit.report import handed, numbers, scales, sums, unpassed
+from scratch_transformer.kit.report import handed, kept, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
 
@@ -64,6 +64,10 @@ OF_RMS = (
     "None is needed: it is to be the one that the weights were trained with, 1e-5 in Llama, 1e-6 in Qwen, and "
     "nn.RMSNorm(d_model, eps=…) takes any."
 )
+OF_TORCHS_DECODER = (
+    "memory_key_padding_mask=src_key_padding_mask, in torch's decoder and nn.Transformer: what the encoder is told of "
+    "padding."
+)
 NORM = re.compile(r"self\.(\w*norm\w*|ln\w*)\(")
 
 
@@ -97,7 +101,19 @@ def place(
     given: the classes of its parts, of which its code need not name all. code: the line itself, where it is known.
     part: in which it is alone, "norm2" being the second sublayer. idle: files and lines that are never run.
     """
-    target = thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
+    found = _found(id, form, thing, given, code, part, idle)
+    is_of_torch = id == "A22" and re.search(r"\bTransformer(Decoder(Layer)?)?\(", source_of(_defined(thing)))
+    return found._replace(fix=OF_TORCHS_DECODER) if found is not None and not found.fix and is_of_torch else found
+
+
+def _defined(thing: Any) -> Any:
+    return thing if isinstance(thing, type) or inspect.isfunction(thing) else type(thing)
+
+
+def _found(
+    id: str, form: str, thing: Any, given: Iterable[type], code: str, part: str, idle: Collection[tuple[str, int]]
+) -> Place | None:
+    target = _defined(thing)
     parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
     owner = getattr(target, "owner", None)  # of a method, whose class may help it
     definitions = dict.fromkeys((target, *leads_to(target), *parts, *([owner] if owner else [])))
@@ -117,6 +133,11 @@ def place(
     for one in definitions if (id, form) not in UNSCALED and id == "A1" else ():
         if (scale := scales.made(one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + scale[0], scale[1])
+    for one in definitions if id in kept.FOUND else ():
+        if (line := kept.FOUND[id](one)) is not None:
+            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + line.number, line.put, line.fix)
+    if id == "E5" and (told := kept.of_padding([*definitions])) is not None:
+        return Place(inspect.getsourcefile(told[0]) or "", lines_of(told[0])[1] + told[1].number, [])
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
     if id in OF_LAYERS:

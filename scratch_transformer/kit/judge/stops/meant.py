@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import linecache
 import re
@@ -11,6 +12,7 @@ from types import FrameType
 from torch import nn
 
 from scratch_transformer.kit.discover.target import python_files
+from scratch_transformer.kit.judge.frames import nodes_at
 
 ALIKE = 0.75
 """Share of equal letters from which a name may be another: n_heads, num_heads."""
@@ -32,6 +34,9 @@ def fix(error: BaseException, frame: FrameType, name: str) -> str:
         meant = f"self.{found}, which is set, in place of {name}, if that is what is meant."
         return meant if found else f"Set {name} in __init__{there}."
     if "is not a Module subclass" in str(error):
+        calls = [ast.unparse(node.func) for node in nodes_at(error, frame, ast.Call)]
+        if any(name.endswith("Sequential") for name in calls):
+            return "nn.Sequential(first, second, third), or nn.Sequential(*layers): modules one by one, and no list."
         return "Its elements are modules: nn.ModuleList([Layer(…) for _ in range(n)]), the brackets around all of it."
     held = OF_TENSORS.search(str(error)) if type(error) is TypeError else None
     is_module = held is not None and issubclass(_class_of(held[1], frame), nn.Module)

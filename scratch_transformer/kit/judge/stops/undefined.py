@@ -41,7 +41,7 @@ from scratch_transformer.kit.judge.stops.refused import (
 )
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_SEVERAL, OF_SHAPES
+from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_QUOTIENTS, OF_SEVERAL, OF_SHAPES
 
 NOTHING = ("", "")
 MISFIT = re.compile(
@@ -241,6 +241,7 @@ def _of_file(error: BaseException, frame: FrameType) -> tuple[str, str]:
 OF_FILES = re.compile(r"module '([\w.]+)' has no attribute '(\w+)'")
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
 FIXES = {
+    quotients.no_integer: OF_QUOTIENTS,
     unpacked.no_pair: OF_SEVERAL,
     _call: OF_CALLS,
     no_argument: OF_CALLS,

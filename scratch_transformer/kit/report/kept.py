@@ -1,0 +1,70 @@
+"""Lines that mend a mistake which is seen elsewhere: where sizes are kept, and keys and numbers handed on."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from scratch_transformer.kit.definitions import lines_of, source_of
+
+QUOTIENT = re.compile(r"self\.(\w+) ?//? ?self\.(\w+)")
+KEY = "weight_decay"
+LIKE = 0.8
+"""Share of equal letters from which a key is weight_decay misspelt."""
+
+
+class Line(NamedTuple):
+    """A line from the head of a definition on, what is put there, and the fix, where it is another than usual."""
+
+    number: int
+    put: list[str]
+    fix: str = ""
+
+
+def of_heads(definition: Any) -> Line | None:
+    """A19: behind the line on which a constructor keeps the last of two sizes that forward divides."""
+    make, forward = (getattr(definition, "__dict__", {}).get(name) for name in ("__init__", "forward"))
+    if not inspect.isfunction(make) or not inspect.isfunction(forward):
+        return None
+    divided = next((m for line in lines_of(forward)[0] if (m := QUOTIENT.search(line.partition("#")[0]))), None)
+    lines, start = lines_of(make)
+    kept = [
+        n for n, line in enumerate(lines) if divided and re.match(rf"\s*self\.({divided[1]}|{divided[2]}) *=", line)
+    ]
+    if divided is None or len(kept) != 2:
+        return None
+    line, indent = lines[kept[1]].rstrip("\n"), re.match(r"\s*", lines[kept[1]])[0]  # type: ignore[index]
+    size, heads = f"self.{divided[1]}", f"self.{divided[2]}"
+    check = f"{indent}assert {size} % {heads} == 0, f'{{{heads}=}} must divide {{{size}=}}'"
+    return Line(start + kept[1] - lines_of(definition)[1], [line, check])
+
+
+def of_keys(definition: Any) -> Line | None:
+    """O11: a key of a group of parameters that is weight_decay misspelt, which the optimizer takes and never reads."""
+    for number, line in enumerate(lines_of(definition)[0]):
+        for word in re.findall(r"""["']([\w ]+)["'] *:""", line.partition("#")[0]):
+            plain = word.replace(" ", "")
+            is_like = difflib.SequenceMatcher(None, plain.lower(), KEY).ratio() >= LIKE
+            if word != KEY and is_like:
+                fix = f'"{KEY}" in place of "{word}": an optimizer takes any key, and of this one it reads nothing.'
+                return Line(number, [line.rstrip("\n").replace(word, KEY)], fix)
+    return None
+
+
+def of_padding(definitions: Sequence[Any]) -> tuple[Any, Line] | None:
+    """E5: where a number is handed to a part for its padding: TokenEmbedding(…, pad_id=1)."""
+    if any(re.search(r"padding_idx ?= ?\d", source_of(one)) for one in definitions):
+        return None
+    for definition in definitions:
+        for number, line in enumerate(lines_of(definition)[0]):
+            code = line.partition("#")[0]
+            if not code.lstrip().startswith("def ") and re.search(r"[(,] *\w*pad\w* ?= ?\d+ *[,)]", code):
+                return definition, Line(number, [])
+    return None
+
+
+FOUND = {"A19": of_heads, "O11": of_keys}
+"""By the definition alone."""
