@@ -134,8 +134,8 @@ def _found(
         if (scale := scales.made(one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + scale[0], scale[1])
     for one in definitions if id in kept.FOUND else ():
-        if (line := kept.FOUND[id](one)) is not None:
-            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + line.number, line.put, line.fix)
+        if (mended := kept.FOUND[id](one)) is not None:
+            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + mended.number, mended.put, mended.fix)
     if id == "E5" and (told := kept.of_padding([*definitions])) is not None:
         return Place(inspect.getsourcefile(told[0]) or "", lines_of(told[0])[1] + told[1].number, [])
     if id in OF_ATTENTION and (id, form) not in MERGES:
