@@ -270,6 +270,22 @@ def test_an_argument_of_the_learners_own_class(wrong, right, tmp_path):
     assert right in result.mistakes[0].put[0]
 
 
+@pytest.mark.parametrize(
+    "name, more, is_one",
+    [
+        ("SelfAttention", "", True),
+        ("CrossAttention", "", False),
+        ("SelfAttention", "\n\ndef made():\n    return MultiHeadAttention(8, 2)\n", False),
+    ],
+)
+def test_the_only_attention_of_a_file_that_nothing_uses_is_meant(name, more, is_one, tmp_path):
+    layer = LAYER.replace("MultiHeadAttention(", f"{name}(")
+    result = check_text(RIGHT + PLAIN + layer + more, tmp_path)["EncoderLayer"]
+    named = [found.id for found in result.mistakes if found.severity == "mistake"]
+    assert named == (["B26", *MISTAKES] if is_one else ["B26"])
+    assert ("MultiHeadAttention(" in "".join(result.mistakes[0].put)) == is_one
+
+
 # ---- Files beside ----
 
 
@@ -297,6 +313,14 @@ def test_what_two_files_beside_it_define_is_not(tmp_path):
     result = folder_of(tmp_path, attention=RIGHT, other=RIGHT, network=PLAIN, layer=LAYER)["EncoderLayer"]
     assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26"]
     assert "What comes behind the line at which it stops was not judged." in result.limits
+
+
+def test_what_another_file_defines_and_this_one_something_like_it_is_not(tmp_path):
+    layer = RIGHT + LAYER.replace("MultiHeadAttention(", "SelfAttention(")
+    own = {"attention": RIGHT.replace("MultiHeadAttention", "SelfAttention"), "layer": PLAIN + layer}
+    result = folder_of(tmp_path, **own)["EncoderLayer"]
+    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26"]
+    assert result.mistakes[0].fix == "from attention import SelfAttention, at the beginning of the file."
 
 
 def test_each_class_that_lacks_the_import_is_told(tmp_path):

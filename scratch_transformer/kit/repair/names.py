@@ -12,12 +12,15 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.judge.frames import line_of
+from scratch_transformer.kit.judge.frames import line_of, parsed
 from scratch_transformer.kit.judge.stops import meant as meant_by
 from scratch_transformer.kit.judge.stops.attributes import own_classes
+from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.repair import alike
 from scratch_transformer.kit.repair.attributes import set_on, valued
-from scratch_transformer.kit.repair.edits import Repair, around, is_called, of_names
+from scratch_transformer.kit.repair.edits import Definition, Repair, around, is_called, of_names
+from scratch_transformer.kit.resolve import likeness
+from scratch_transformer.kit.resolve.names.words import words
 
 OF_TORCH = {"Linear", "Dropout", "ReLU", "GELU", "Softmax", "ModuleList", "ModuleDict", "Sequential", "Parameter",
             "Module"}  # fmt: skip
@@ -36,6 +39,8 @@ def of_name(error: BaseException, frame: FrameType, name: str, load: Load) -> Re
     here = [(other, function) for other in _of_object(name, frame, function)]
     here += [(other, function) for other in _of_function(name, frame, function)]
     here += [(other, whole) for other in _of_file(name, frame, whole)]
+    if any(within is whole for _, within in here) and meant_by.defining(name, Path(file)):
+        return None  # the file has one like it, and another file the thing itself
     if len(here) == 1 and (within := here[0][1]) is not None:
         other, edits = here[0][0], of_names(ast.walk(within), name, here[0][0])
         return Repair(file, frame.f_globals, f"{other} in place of {name}, if that is what is meant.", edits)
@@ -79,10 +84,37 @@ def _of_file(name: str, frame: FrameType, whole: ast.AST) -> list[str]:
     found = [one for one in fits if alike.is_misspelt(name, one)]
     if (one := alike.only_one(name, fits)) or found:
         return [one] if one else found
+    if called and (one := _of_its_kind(name, frame)):
+        return [one]
     if name in OF_TORCH and own.get("nn") is nn:
         return [f"nn.{name}"]
-    words = [one for one, value in vars(builtins).items() if callable(value)] if called else ["True", "False", "None"]
-    return [one] if not name.endswith("s") and (one := alike.only_one(name, words)) else []
+    pythons = [one for one, value in vars(builtins).items() if callable(value)] if called else ["True", "False", "None"]
+    return [one] if not name.endswith("s") and (one := alike.only_one(name, pythons)) else []
+
+
+def _of_its_kind(name: str, frame: FrameType) -> str:
+    """The only class of the file that is what this name says, and that nothing else uses; "" if there is none.
+
+    MultiHeadAttention, for SelfAttention.
+    """
+    home, nodes = frame.f_globals.get("__name__"), parsed(frame.f_code.co_filename)
+    classes = [one for one in frame.f_globals.values() if isinstance(one, type) and one.__module__ == home]
+    found = [one.__name__ for one in classes if _kind(name) and _kind(one.__name__) == _kind(name)]
+    top = getattr(nodes[0], "body", []) if nodes else []
+    others = [node for node in top if isinstance(node, Definition) and node.name not in found]
+    used = {one.id for node in others for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return found[0] if len(found) == 1 and found[0] not in used else ""
+
+
+def _kind(name: str) -> str | None:
+    kind = likeness.kind_named(name, KINDS)
+    if kind is None or not kind.endswith("Attention"):
+        return kind
+    return "Attention" if "attention" in words(name) and {*words(name)} <= OF_SELF else None
+
+
+OF_SELF = {"self", "multi", "multihead", "head", "headed", "heads", "attention"}
+"""Words of attention's names that tell none from another: a Head is another, and so is a CrossAttention."""
 
 
 def _reads(name: str, within: ast.AST) -> list[ast.Name]:

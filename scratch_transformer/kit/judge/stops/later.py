@@ -9,6 +9,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import lines_of, tree_of
 from scratch_transformer.kit.judge.frames import STOPS_AT
+from scratch_transformer.kit.judge.stops import meant
 from scratch_transformer.kit.judge.stops.attributes import is_own_module, is_set_nowhere, own_classes
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -35,5 +36,7 @@ def finding(cls: object, known: str) -> Finding | None:
             said = (
                 f"It would stop later too: it reads self.{node.attr}, which nothing in {cls.__name__} or its file sets."
             )
-            return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", f"self.{node.attr}")
+            stored = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
+            fix = meant.among(node.attr, [n.attr for n in stored if ast.unparse(n.value) == "self"])
+            return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", f"self.{node.attr}", fix=fix)
     return None

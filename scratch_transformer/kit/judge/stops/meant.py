@@ -6,6 +6,7 @@ import ast
 import difflib
 import linecache
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 
@@ -28,11 +29,7 @@ def fix(error: BaseException, frame: FrameType, name: str) -> str:
         found = import_of(name, frame)
         return f"{found}, at the beginning of the file." if found else _given(name, frame)
     if type(error) is AttributeError and name.startswith("self."):
-        found = near(frame.f_locals.get("self"), name.removeprefix("self."))
-        own = [f"self.{one}" for one in _set_on(frame.f_locals.get("self"))[:MOST_NAMES]]
-        there = f", or read what is set there: {', '.join(own)}" if own else ""
-        meant = f"self.{found}, which is set, in place of {name}, if that is what is meant."
-        return meant if found else f"Set {name} in __init__{there}."
+        return among(name.removeprefix("self."), _set_on(frame.f_locals.get("self")))
     if "is not a Module subclass" in str(error):
         calls = [ast.unparse(node.func) for node in nodes_at(error, frame, ast.Call)]
         if any(name.endswith("Sequential") for name in calls):
@@ -44,9 +41,14 @@ def fix(error: BaseException, frame: FrameType, name: str) -> str:
     return f"self.{held[2]} = {held[1]}(…): {said}" if held is not None and is_module else ""
 
 
-def near(owner: object, name: str) -> str:
-    """The attribute of an object, of those that it was given, whose name is most like another; "" if none is."""
-    return next(iter(difflib.get_close_matches(name, sorted(_set_on(owner)), 1, ALIKE)), "")
+def among(name: str, own: Iterable[str]) -> str:
+    """What to write in place of self.name, where a class sets these: the one that is most like it, else any."""
+    found = next(iter(difflib.get_close_matches(name, sorted(own), 1, ALIKE)), "")
+    if found:
+        return f"self.{found}, which is set, in place of self.{name}, if that is what is meant."
+    some = [f"self.{one}" for one in dict.fromkeys(own)][:MOST_NAMES]
+    there = f", or read what is set there: {', '.join(some)}" if some else ""
+    return f"Set self.{name} in __init__{there}."
 
 
 def _set_on(owner: object) -> list[str]:
