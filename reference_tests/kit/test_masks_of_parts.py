@@ -79,3 +79,18 @@ def test_a_whole_that_hands_its_mask_on_stops_with_it(tmp_path):
 def test_a_mask_that_is_asked_whether_it_is_true_is_to_be_asked_whether_it_is_there(tmp_path):
     (named,) = [m for m in check_text(ATTENTION, tmp_path)["MultiHeadAttention"].mistakes if m.id == "A31"]
     assert [line.strip() for line in named.put] == ["if mask is not None:"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("handed, ids", [("", []), (", mask=None", []), (", mask=mask", ["A8"])])
+def test_a_number_that_blocks_in_another_file_is_only_said_where_a_mask_is_given(handed, ids, tmp_path):
+    right = ATTENTION.replace("mask == True", "mask is not None").replace('float("-inf")', "-1e20")
+    refuses = "assert d_model % heads == 0\n        self.heads, self"
+    (tmp_path / "many_heads_with_numbers.py").write_text(right.replace("self.heads, self", refuses, 1))
+    path = tmp_path / "encoder.py"
+    imports = "import torch\nfrom torch import nn\nfrom many_heads_with_numbers import MultiHeadAttention\n"
+    encoder = ENCODER.replace("(x, x, x)", f"(x, x, x{handed})")
+    takes = "forward(self, x, mask=None)" if "=mask" in handed else "forward(self, x)"
+    path.write_text(imports + encoder.replace("forward(self, x)", takes, 1))
+    found = {result.name: result for result in process.check(find(str(path)), "encoder.py").results}
+    assert [one.id for one in found["EncoderLayer"].mistakes] == ids

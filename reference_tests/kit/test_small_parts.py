@@ -293,3 +293,61 @@ class Linear(nn.Module):
 def test_a_linear_layer_is_told_what_goes_in_and_then_what_comes_out(names, shape, verdict, tmp_path):
     result = only(ENDS.format(names=names, shape=shape, width=names[-1]), tmp_path)
     assert (result.kind, result.verdict) == ("Linear", verdict)
+
+
+AGAIN = """
+class {name}(nn.Module):
+    def __init__(self, vocab_size, embedding_size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(vocab_size, embedding_size))
+
+    def forward(self, ids):
+        return {output}
+"""
+
+
+@pytest.mark.parametrize("name, output, ids, kind", [
+    ("Embedding", "self.weight[ids]", [], "Embedding"),
+    ("Embedding", "self.weight[ids] * 2", ["E2"], "InputEmbedding"),
+    ("Embedding", "self.weight[ids] * self.weight.shape[1] ** 0.5", [], "InputEmbedding"),
+    ("TokenEmbedding", "self.weight[ids]", ["E2"], "InputEmbedding"),
+])  # fmt: skip
+def test_torchs_table_written_again_scales_nothing(name, output, ids, kind, tmp_path):
+    result = only(AGAIN.format(name=name, output=output), tmp_path)
+    assert ([one.id for one in result.mistakes], result.kind) == (ids, kind)
+
+
+SCALED_BESIDE = """
+class WordEmbedder(nn.Module):
+    def __init__(self, vocab_size, embed_dim):
+        super().__init__()
+        self.embedder = nn.Embedding(vocab_size, embed_dim)
+
+    def forward(self, word):
+        return self.embedder(word)
+
+
+class {name}(nn.Module):
+    def __init__(self, embed_dim, max_len):
+        super().__init__()
+        self.embed_dim = embed_dim
+        angle = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, embed_dim, 2) / embed_dim)
+        self.register_buffer("table", torch.stack([angle.sin(), angle.cos()], -1).flatten(1))
+
+    def forward(self, x):
+        x = x * {factor}
+        return x + self.table[: x.shape[1]]
+"""
+
+
+@pytest.mark.parametrize("name, factor, severity", [
+    ("PositionEncoder", "math.sqrt(self.embed_dim)", "note"),
+    ("PositionEncoder", "self.embed_dim ** 0.5", "note"),
+    ("PositionEncoder", "math.sqrt(2 / math.pi)", "harmless"),
+    ("PositionEncoder", "self.embed_dim", "harmless"),
+    ("NormOfPositions", "math.sqrt(self.embed_dim)", "harmless"),
+])  # fmt: skip
+def test_embeddings_that_another_class_scales_need_not_be_scaled(name, factor, severity, tmp_path):
+    result = check_text(SCALED_BESIDE.format(name=name, factor=factor), tmp_path)["WordEmbedder"]
+    assert {one.id: one.severity for one in result.mistakes} == {"E2": severity}
+    assert result.verdict == ("matches the builtin" if severity == "note" else "harmless deviation")

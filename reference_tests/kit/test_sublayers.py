@@ -374,3 +374,77 @@ class EncoderLayer(nn.Module):
 def test_a_residual_inside_an_attention_and_around_it_is_named(tmp_path):
     layer = check_text(TWICE, tmp_path)["EncoderLayer"]
     assert (layer.verdict, layer.ids) == ("mistake", ["B23"]), layer
+
+
+ONE_EACH = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, heads):
+        super().__init__()
+        assert d_model % heads == 0
+        self.heads = heads
+        self.to_q, self.to_k, self.to_v = (nn.Linear(d_model, d_model) for _ in range(3))
+        self.to_out = nn.Linear(d_model, d_model)
+
+    def forward(self, Q, K, V, mask):
+        q, k, v = (
+            one(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for one, x in ((self.to_q, Q), (self.to_k, K), (self.to_v, V))
+        )
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.to_out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, dropout):
+        super().__init__()
+        self.first, self.second = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.dropout, self.norm = nn.Dropout(dropout), nn.LayerNorm(d_model)
+
+    def forward(self, X):
+        return self.norm(X + self.dropout(self.second(F.relu(self.first(X)))))
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, heads, dropout):
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, heads)
+        self.dropout, self.norm = nn.Dropout(dropout), nn.LayerNorm(d_model)
+
+    def forward(self, Q, K, V, mask):
+        return self.norm(Q + self.dropout(self.attention(Q, K, V, mask)))
+
+
+class Encoder(nn.Module):
+    def __init__(self, d_model, d_ff, dropout, heads):
+        super().__init__()
+        self.block = Block(d_model, heads, dropout)
+        self.network = FeedForward(d_model, d_ff, dropout)
+
+    def forward(self, X, mask):
+        return self.network(self.block(X, X, X, mask))
+
+
+class Decoder(nn.Module):
+    def __init__(self, d_model, d_ff, dropout, heads):
+        super().__init__()
+        self.block1 = Block(d_model, heads, dropout)
+        self.block2 = Block(d_model, heads, dropout)
+        self.network = FeedForward(d_model, d_ff, dropout)
+
+    def forward(self, X, Y, mask, memory_mask):
+        Y = self.block1(Y, Y, Y, mask)
+        return self.network(self.block2(Y, X, X, memory_mask))
+"""
+
+
+@pytest.mark.parametrize("removed, is_right", [("nothing", True), ("Q + ", False)])
+def test_a_block_of_one_sublayer_is_an_attention_with_its_norm(removed, is_right, tmp_path):
+    """Given queries, keys and values, and with no network: it is no layer, and layers are made of it."""
+    results = check_text(ONE_EACH.replace(removed, ""), tmp_path)
+    kinds = {"Block": "MultiheadAttention", "Encoder": "EncoderLayer", "Decoder": "DecoderLayer"}
+    assert {name: results[name].kind for name in kinds} == kinds
+    assert {name: one.verdict in FINE for name, one in results.items()} == {
+        **dict.fromkeys(("MultiHeadAttention", "FeedForward"), True), **dict.fromkeys(kinds, is_right),
+    }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import linecache
 import re
@@ -399,8 +400,8 @@ OF_PARTS = ("A18", "LN4")
 """What is looked for in attention, or a norm, alone, though a whole can have it."""
 LAYERS = ("Layer", "Block")
 """Kinds of which a mistake around a sublayer may be their own, though a part has it too."""
-GIVEN_MASKS = ("A24", "A31", "A32")
-"""Mistakes with a mask that is given."""
+GIVEN_MASKS = ("A8", "A24", "A31", "A32")
+"""Mistakes with a mask that is given; what makes its own blocks with a number (A8) whatever it is given."""
 OF_MASKS, OF_PADDING = re.compile(r"(?i)mask|tril|triu|causal"), re.compile(r"(?i)mask|pad")
 
 
@@ -410,14 +411,17 @@ def _hands_no_mask_on(value: Any, diagnosis: Diagnosis) -> bool:
 
 
 def _names_any(pattern: re.Pattern[str], value: Any) -> bool:
-    """Whether a pattern fits a name in something's code."""
-    named = (getattr(node, field, None) for node in nodes_of(value) for field in ("id", "attr", "arg"))
+    """Whether a pattern fits a name in something's code; mask=None names none."""
+    nodes = nodes_of(value)
+    nones = [node for node in nodes if isinstance(node, ast.keyword) and ast.unparse(node.value) == "None"]
+    named = (getattr(node, field, None) for node in nodes if node not in nones for field in ("id", "attr", "arg"))
     return any(pattern.search(name) for name in named if isinstance(name, str))
 
 
 def _but_for_given_masks(part: Diagnosis) -> Diagnosis:
     """What was found out about a part, as far as it is true of a whole that gives it no mask."""
-    return replace(part, findings=tuple(f for f in part.findings if f.mistake.id not in GIVEN_MASKS))
+    of_given = GIVEN_MASKS if "mask" in KINDS[part.kind].inputs else GIVEN_MASKS[1:]
+    return replace(part, findings=tuple(f for f in part.findings if f.mistake.id not in of_given))
 
 
 def _as_it_is_asked(diagnosis: Diagnosis) -> Diagnosis:

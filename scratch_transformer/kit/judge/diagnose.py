@@ -35,7 +35,7 @@ from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, dista
 from scratch_transformer.kit.judge.stops import miscut
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
-from scratch_transformer.kit.judge.written import right_width
+from scratch_transformer.kit.judge.written import is_scaled_beside, right_width
 from scratch_transformer.kit.kind import ONE_LENGTH, PARTS, Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import (
@@ -52,7 +52,7 @@ from scratch_transformer.kit.mistakes.attention import (
     WRITTEN_IN,
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MADE_FIRST, MIXED_NORMS, UNUSED_NORMS
-from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST
+from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST, ELSEWHERE
 from scratch_transformer.kit.mistakes.normalization import NO_EPS, OF_PLACES, ZERO_BY_ZERO
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -293,6 +293,8 @@ def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
         session.candidate.text + text_of(session.candidate)
     ):
         return NEAR_ZERO
+    if (change.id, change.form) == ("E2", "not scaled") and is_scaled_beside(session):
+        return ELSEWHERE
     if change.id == "A1" and right_width(session):
         return WRITTEN_IN
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name

@@ -1,10 +1,17 @@
-"""Numbers that are written in, where a size should be asked for: right for the heads of one width."""
+"""Factors as they are written: a number in place of a size, right for heads of one width; √d_model in another class."""
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
+from torch import nn
+
+from scratch_transformer.kit.definitions import names_in, nodes_of
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.recipe import RIGHT
@@ -32,3 +39,40 @@ def right_width(session: Session) -> int:
         if distance(output, session.builtin(RIGHT, probe), probe) <= ROUNDED:
             return width
     return 0
+
+
+MODEL = re.compile(r"(d|dim|size|width|n)?_?(model|hidden|emb\w*)?_?(d|dim|dims|size|width|features)?", re.IGNORECASE)
+"""What the width of tokens is called."""
+OTHERS = re.compile(r"norm|att|soft_?max|gelu|head", re.IGNORECASE)
+"""In the names of what multiplies by a root of a width that is no embedding's scale."""
+
+
+def is_scaled_beside(session: Session) -> bool:
+    """Whether another class of its file multiplies what it is given by √d_model: that of positions, or the model."""
+    own: Any = type(session.candidate.module)
+    module = sys.modules.get(own.__module__)
+    classes = [one for one in vars(module).values() if isinstance(one, type)] if module is not None else []
+    others = [one for one in classes if issubclass(one, nn.Module) and one.__module__ == own.__module__]
+    others = [one for one in others if one is not own and not OTHERS.search(one.__name__)]
+    return any(_is_scaled(forward) for one in others if (forward := vars(one).get("forward")) is not None)
+
+
+def _is_scaled(forward: Any) -> bool:
+    """x * math.sqrt(self.d_model), self.embed(x) * d_model**0.5."""
+    if any(map(OTHERS.search, names_in(forward))):
+        return False
+    products = [n for n in nodes_of(forward) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)]
+    return any(MODEL.fullmatch(name) for node in products for name in _roots((node.left, node.right)))
+
+
+def _roots(sides: tuple[ast.expr, ...]) -> Iterator[str]:
+    """The names of which a factor is the root."""
+    for side in sides:
+        is_power = isinstance(side, ast.BinOp) and isinstance(side.op, ast.Pow) and ast.unparse(side.right) in HALVES
+        is_root = isinstance(side, ast.Call) and ast.unparse(side.func).endswith("sqrt")
+        within = side.left if is_power else side.args[0] if is_root and side.args else None  # type: ignore[attr-defined]
+        names = (n for n in ast.walk(within) if isinstance(n, (ast.Name, ast.Attribute))) if within else ()
+        yield from (getattr(node, "attr", getattr(node, "id", "")) for node in names)
+
+
+HALVES = ("0.5", "1 / 2")

@@ -18,6 +18,7 @@ NO_POSITIONS = "it has none at all, neither added nor rotary: of the order it kn
 EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
 DIVIDED = "divided by √d_model"
 """A form of E2."""
+ELSEWHERE = "not scaled by itself: another class of its file multiplies by √d_model"
 POSITIONS_SOURCE = "Vaswani et al. 2017, section 3.5"
 FORMULA = "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model))"
 
@@ -66,7 +67,7 @@ print("math.sqrt(512) =", math.sqrt(512))
             DIVIDED: {"embedding_scale": "1/sqrt(d_model)"},
             "plus √d_model": {"embedding_scale": "plus sqrt(d_model)"},
         },
-        severities={"plus √d_model": "mistake", DIVIDED: "mistake"},
+        severities={"plus √d_model": "mistake", DIVIDED: "mistake", ELSEWHERE: "note"},
         fixes={
             DIVIDED: "self.embedding(x) * math.sqrt(self.d_model): the factor makes words as large as positions are."
         },

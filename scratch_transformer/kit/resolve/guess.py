@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -102,6 +103,8 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if found and found[0] in ATTENTIONS and structure.surrounds_attention(thing):
         around = (*(["DecoderLayer"] if takes(thing, "memory") else []), *LAYERS)  # CrossAttentionBlock
         return tuple(dict.fromkeys([*(kind for kind in around if kind in kinds), *found]))
+    if found and found[0] in BLOCKS and takes(thing, "key", "value") and structure.is_one_sublayer(thing):
+        return tuple(dict.fromkeys([*(kind for kind in ("MultiheadAttention",) if kind in kinds), *found]))
     if found and found[0] in structure.WHOLE and structure.is_one_layer(thing):  # class Transformer, of one layer
         made = tuple(kind for kind in structure.kinds_of(thing) if kind in BLOCKS and kind in kinds)
         return tuple(dict.fromkeys([*made, *found]))
@@ -233,9 +236,24 @@ def _takes_one_sequence(thing: Any) -> bool:
 
 
 def _may_embed_plainly(thing: Any) -> bool:
-    """Whether it is one like PyTorch's, no model's: Embedding(num_embeddings, …), or an assignment's run_embedding."""
+    """Whether it is one like PyTorch's, no model's: Embedding(num_embeddings, …), or an assignment's run_embedding.
+
+    Or whatever is called so, and looks up rows of a table of its own: it is PyTorch's, written again.
+    """
     is_adapter = inspect.isfunction(thing) and thing.__name__.startswith(ADAPTER)
-    return is_adapter or any(plain(p.name) == "numembeddings" for p in parameters_of(thing))
+    is_told = any(plain(p.name) == "numembeddings" for p in parameters_of(thing))
+    return is_adapter or is_told or (isinstance(thing, type) and _is_torchs_again(thing))
+
+
+def _is_torchs_again(cls: type) -> bool:
+    """Whether a class Embedding has a parameter in place of torch's table, and multiplies by nothing."""
+    is_own = "Parameter" in names_in(cls) and not TORCHS_TABLE.search(source_of(cls))
+    nodes = nodes_of(getattr(cls, "forward", None)) if is_own and REWRITTEN.fullmatch(cls.__name__) else ()
+    return bool(nodes) and not any(isinstance(node, (ast.Mult, ast.Div)) for node in nodes)
+
+
+REWRITTEN = re.compile(r"(My|Custom)?_?Embedding")
+TORCHS_TABLE = re.compile(r"(?<!class )\bEmbedding\(")
 
 
 PATHS = re.compile(r"path|^(file|dir|folder|url)|(file|dir|name|folder|url)$|checkpoint|ckpt")

@@ -173,6 +173,14 @@ def surrounds_attention(thing: Any) -> bool:
     return is_around and (linears(thing) > 1 or any(NETWORK.search(name) for name in names_in(thing)))
 
 
+def is_one_sublayer(thing: Any) -> bool:
+    """Whether a class adds a norm to a part that attends, and nothing else: no network, whose maps are a layer's."""
+    is_around = is_one_layer(thing) and any(map(has_softmax, made_of(thing)))
+    others = [one for one in (made_of(thing) if is_around else ()) if not has_softmax(one)]
+    has_network = any(map(NETWORK.search, names_in(thing))) if is_around else False
+    return is_around and not has_network and sum(map(linears, (thing, *others))) < 2
+
+
 def _names_with_sublayers(cls: type) -> set[str]:
     """The names in a class, and in its residual connections and networks, which may have its norms."""
     within = [one for one in made_of(cls) if SUMS.search(one.__name__) or _is_network(one)]
