@@ -154,3 +154,10 @@ def test_a_config_must_be_told_which_id_ends_a_text_and_is():
     parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Config)
     made = config.instances(parameter, {}, Values({"d_model": 12}, {}), {"eos_token_id"}, None)[0]
     assert made.eos_token_id == first_or_last("eostokenid") == 2
+
+
+def test_ids_of_words_that_no_text_has_are_known_beside_those_of_padding_and_of_ends():
+    found = config.Config(Values({"d_model": 12, "pad": 0}, {}))
+    ids = [found.pad_idx, found.sos_idx, found.eos_idx, found.unk_idx, found.src_unk_id, found["mask_token_id"]]
+    assert ids == [0, 1, 2, 3, 3, 3]
+    assert found.get("unknown_words") is None  # no id

@@ -266,3 +266,42 @@ def test_a_flag_for_the_future_that_a_mask_of_padding_undoes(tmp_path):
     assert found.id == "A29" and "hides = is_causal and padding_mask is None" in found.code[2]
     right = BY_A_FLAG.replace("hides = is_causal and padding_mask is None\n", JOINED)
     assert check_text(right, tmp_path)["SelfAttention"].verdict in FINE
+
+
+MULTIPLIED = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.w_q, self.w_k = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.w_v, self.w_o = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, q, k, v, mask):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in (self.w_q(q), self.w_k(k), self.w_v(v)))
+        scores = (q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))).masked_fill(mask.unsqueeze(1).bool(), -math.inf)
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.own, self.cross = MultiHeadAttention(d_model, num_heads), MultiHeadAttention(d_model, num_heads)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, dec_input, enc_output, NAME, self_attn_mask, dec_enc_attn_mask):
+        x = self.norm1(dec_input + self.own(dec_input, dec_input, dec_input, self_attn_mask)) * KEPT
+        x = self.norm2(x + self.cross(x, enc_output, enc_output, CROSS)) * KEPT
+        return self.norm3(x + self.network(x)) * KEPT
+"""
+
+
+@pytest.mark.parametrize("name, kept", [("pad_mask", "pad_mask.unsqueeze(-1)"), ("non_pad_mask", "non_pad_mask")])
+@pytest.mark.parametrize("cross, ids", [("dec_enc_attn_mask", []), ("torch.zeros_like(dec_enc_attn_mask)", ["A22"])])
+def test_masks_that_tokens_are_multiplied_with_are_told_from_those_of_scores(name, kept, cross, ids, tmp_path):
+    """1 for words, and with a dimension for features or without; the others are 1 where scores are hidden."""
+    text = MULTIPLIED.replace("NAME", name).replace("KEPT", kept).replace("CROSS", cross)
+    result = check_text(text, tmp_path)["DecoderLayer"]
+    found = [one.id for one in result.mistakes if one.severity == "mistake"]
+    assert (result.verdict in FINE, found) == (not ids, ids), result
+    assert any(f"Its {name} was 1 for all tokens" in limit for limit in result.limits)

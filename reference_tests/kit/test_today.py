@@ -720,3 +720,39 @@ def test_the_features_may_be_counted_in_place_of_the_tokens(counted, forms, tmp_
     result = check_text(BY_FEATURE.replace("COUNTED", counted), tmp_path)["RotaryEmbedding"]
     assert [named.form for named in result.mistakes] == forms
     assert (result.verdict in FINE) == (not forms)
+
+
+IN_A_TUPLE = """
+def rotate_half(x):
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((-second, first), dim=-1)
+
+
+def turned(x, cos, sin):
+    return x * cos.unsqueeze(1) + rotate_half(x) * sin.unsqueeze(1)
+
+
+class LlamaAttention(nn.Module):
+    def __init__(self, hidden_size, num_heads):
+        super().__init__()
+        self.h = num_heads
+        self.q_proj, self.k_proj = (nn.Linear(hidden_size, hidden_size, bias=False) for _ in range(2))
+        self.v_proj, self.o_proj = (nn.Linear(hidden_size, hidden_size, bias=False) for _ in range(2))
+
+    def forward(self, hidden_states, position_embeddings):
+        q, k, v = (
+            proj(hidden_states).unflatten(-1, (self.h, -1)).transpose(1, 2)
+            for proj in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        cos, sin = position_embeddings
+        y = F.scaled_dot_product_attention(turned(q, cos, sin), KEYS, v, is_causal=True)
+        return self.o_proj(y.transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("keys, ids", [("turned(k, cos, sin)", []), ("k", ["R4"])])
+def test_cosines_and_sines_of_every_sentence_in_a_tuple(keys, ids, tmp_path):
+    """(batch, length, d_k), as a model makes them once for all its layers."""
+    result = check_text(IN_A_TUPLE.replace("KEYS", keys), tmp_path)["LlamaAttention"]
+    found = [one.id for one in result.mistakes if one.severity == "mistake"]
+    assert (result.verdict in FINE, found) == (not ids, ids), result

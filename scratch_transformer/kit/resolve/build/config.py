@@ -58,6 +58,12 @@ SECTIONS = (
 """Of configs: config.model.n_heads."""
 
 
+UNKNOWN = re.compile(r"(src|source|tgt|trg|target)?(unk|unknown|mask|sep|cls)(tok(en)?|symb(ol)?)?(id|idx|index)")
+"""The id of a word that is in no vocabulary, and others that a text is made with besides its words."""
+LAST_OF_IDS = 3
+"""Behind those of padding, and of what texts begin and end with."""
+
+
 class Value(Protocol):
     """A parameter's name -> its value, or `Unknown`."""
 
@@ -122,6 +128,8 @@ class Config(dict):
             return WORDS[word]
         if (end := first_or_last(word)) is not None:
             return end
+        if UNKNOWN.fullmatch(word):
+            return LAST_OF_IDS
         is_upper = name.isupper() and len(name) > 1
         if word in SECTIONS or word.endswith(ENDINGS) or (is_upper and is_section(owner, name)):
             return Config(self.__dict__["_value"], None, owner)

@@ -28,7 +28,7 @@ TABLE = re.compile(
     r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb|angles?$"
 )
 LENGTHS = ("seqlen", "seqlength", "sequencelength", "length", "ntokens")
-MOST = 18
+MOST = 22
 """Combinations of values to try."""
 
 
@@ -84,6 +84,14 @@ class Open(PerCall):
 
     def middle(self, begin: int, length: int) -> Tensor:
         return self.form.give(torch.ones(1, 1, 1, begin + length).bool(), 1, 1, length, begin + length)
+
+
+@dataclass(frozen=True)
+class Kept(Open):
+    """One that tokens are multiplied with, so that padding becomes zero: 1 for all."""
+
+
+KEPT = [Kept(Form("1.0 = may attend", shape)) for shape in ("(B, S, 1)", "(B, S)")]
 
 
 @dataclass(frozen=True)
@@ -210,7 +218,8 @@ def _tables(word: str, given: Sequence[tuple[Tensor, ...] | nn.Module], rows: in
 def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
     """The forms that tables of angles have: complex, cosines and sines of every pair or every feature, angles.
 
-    Cosines and sines for heads, too, that come after the length or before it; and the frequencies alone, one a pair.
+    Cosines and sines for every sentence, too, and for heads that come after the length or before it; the frequencies
+    alone, one a pair.
     """
     exponents = torch.arange(0, d_k, 2, dtype=torch.float64) / d_k
     angle = torch.outer(torch.arange(rows, dtype=torch.float64), base**-exponents)
@@ -221,6 +230,7 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
         (angle,),
         (wide,),
         (torch.cat((angle.cos(), angle.sin()), -1),),
+        *((table[None].cos(), table[None].sin()) for table in (wide, repeated)),
         *((table[None, :, None].cos(), table[None, :, None].sin()) for table in (angle, wide)),
         *((table[None, None].cos(), table[None, None].sin()) for table in (angle, wide)),
         (base**-exponents,),

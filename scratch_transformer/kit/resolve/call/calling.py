@@ -34,6 +34,7 @@ from scratch_transformer.kit.resolve.names.inputs import (
     CROSS_MASK,
     FILLED,
     INPUTS,
+    KEEPING,
     LENGTHS,
     SOURCE_MASK,
     TARGET_MASK,
@@ -158,7 +159,8 @@ def plans(
         mask_like = [p for p in mask_like if plain(p.name) != "m" or p.default is not p.empty]
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
-    extra = _beside(others, tensors, tables, settings)
+    kept, mask_like = _kept(mask_like, function)
+    extra = {**_beside(others, tensors, tables, settings), **dict.fromkeys(kept, beside.KEPT)}
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
     masks = _mask_parameters(mask_like, inputs)
@@ -216,6 +218,14 @@ def _beside(
             last = [] if is_open or first or isinstance(values[0], beside.Table) else [None]
             found[parameter.name] = [*first, *values, *last]
     return found
+
+
+def _kept(masks: list[inspect.Parameter], function: Any) -> tuple[list[str], list[inspect.Parameter]]:
+    """The masks that tokens are multiplied with, x * non_pad_mask, and the others, if there are any."""
+    required, code = [p for p in masks if p.default is p.empty], source_of(inspect.unwrap(function))
+    of_padding = [p.name for p in required if "pad" in plain(p.name) or KEEPING.search(plain(p.name))]
+    kept = [n for n in of_padding if re.search(rf"\*=? *{n}\b|\b{n}(\.\w+\([^()]*\)|\[[^\]]*\])* *\*(?!\*)", code)]
+    return (kept, [p for p in masks if p.name not in kept]) if len(kept) < len(masks) else ([], masks)
 
 
 def _is_table(mask: str, function: Any) -> bool:

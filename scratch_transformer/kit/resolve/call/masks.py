@@ -138,9 +138,8 @@ def _shaped(keep: Tensor, shape: str, B: int, h: int, T: int, S: int) -> Tensor:
     if not bool((one == one[:, :1]).all()):
         raise Inexpressible(shape)
     keys = one[:, 0]  # (B, S)
-    return {"(B, S)": keys, "(B, 1, S)": keys[:, None], "(B, 1, 1, S)": keys[:, None, None], "(1, S, B)": keys.T[None]}[
-        shape
-    ]
+    narrow = {"(B, S)": keys, "(B, 1, S)": keys[:, None], "(B, 1, 1, S)": keys[:, None, None]}
+    return {**narrow, "(1, S, B)": keys.T[None], "(B, S, 1)": keys[..., None]}[shape]
 
 
 def _padding_of_causal(one: Tensor) -> Tensor:

@@ -121,6 +121,8 @@ def causal_flags(parameters: Iterable[inspect.Parameter], alone: bool = False) -
     return [p.name for p in parameters if p.default is False and plain(p.name) in names]
 
 
+KEEPING = re.compile(r"(non|not)pad|^npm")
+"""Of masks of 1 for words and 0 for padding, with which tokens are multiplied."""
 KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$")
 
 

@@ -318,6 +318,8 @@ def notes(candidate: Resolved) -> None:
     for parameter, (_, form) in plan.masks.items():
         candidate.notes.append(f"Its {parameter} was given as {form}.")
     for parameter, value in plan.constants.items():
+        if isinstance(value, beside.Kept):
+            candidate.limits.append(f"Its {parameter} was 1 for all tokens: what it does to padding was not checked.")
         if isinstance(value, beside.Causal):
             candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
     if candidate.module is not None and kind.name in NETWORKS and "linear2.weight" in candidate.missing:
