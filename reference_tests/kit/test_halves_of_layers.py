@@ -94,6 +94,15 @@ def test_the_mistake_of_a_part_is_named(change, name, id, tmp_path):
     assert id in found.pop(name) and not any(found.values())
 
 
+def test_widths_and_numbers_of_words_may_be_told_in_other_words(tmp_path):
+    text = BERT.format(**RIGHT).replace("config.intermediate_size", "4 * config.hidden_size")
+    text += HEADS.format(axis="-1", first="x").replace("vocab_size", "logit_dim")
+    results = check_text(text, tmp_path)
+    names = ("BertIntermediate", "BertOutput", "VocabLogits", "GenerateLogits")
+    assert {name: results[name].verdict for name in names} == dict.fromkeys(names, "matches the builtin")
+    assert results["BertOutput"].kind == "NetworkOutput"
+
+
 def test_what_takes_another_token_is_no_head_of_sentences(tmp_path):
     assert "BertPooler" not in check_text(BERT.format(**RIGHT | {"first": "hidden_states[:, 1]"}), tmp_path)
 

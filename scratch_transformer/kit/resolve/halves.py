@@ -21,6 +21,8 @@ ACTS = re.compile(r"gelu|relu|silu|swish|tanh|^act|activation|act_fn|ACT2FN", re
 HEADS = re.compile(r"head|logits|classif|score|relationship", re.IGNORECASE)
 """In the name of what gives scores, of as many classes as are written in: NextSentenceHead."""
 WIDE = {"d_ff", "d_ff/d_model"}
+TIMES = re.compile(r"\bLinear\([^()]*\b\d \*|\bLinear\([^()]*\* \d\b")
+"""Linear(4 * d_model, d_model)."""
 
 
 def kinds_of(cls: Any, told: set[str], tensors: int) -> tuple[str, ...]:
@@ -30,15 +32,15 @@ def kinds_of(cls: Any, told: set[str], tensors: int) -> tuple[str, ...]:
     if "d_model" not in told or not 1 <= count <= 2 or any(map(OTHERWISE.search, names - LOGS)):
         return ()
     normalizes, acts = (any(map(words.search, names)) for words in (NORMS, ACTS))
-    forward = nodes_of(cls.forward)
+    forward, is_wide = nodes_of(cls.forward), bool(told & WIDE or TIMES.search(source))
     if tensors == 2 and count == 1 and normalizes and not acts and (_adds_an_input(cls) or "Output" in cls.__name__):
-        return ("NetworkOutput", "AttentionOutput") if told & WIDE else ("AttentionOutput",)
+        return ("NetworkOutput", "AttentionOutput") if is_wide else ("AttentionOutput",)
     if tensors != 1 or normalizes:
         return ()
     is_head = "vocab_size" in told or bool(HEADS.search(cls.__name__))
     if _pools(forward):
         return ("SentenceHead",) if acts or is_head else ()
-    if count == 1 and acts and told & WIDE and "d_model" in told:
+    if count == 1 and acts and is_wide:
         return ("Intermediate",)
     return ("Projection",) if count == 1 and not acts and is_head else ()
 

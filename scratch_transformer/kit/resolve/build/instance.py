@@ -293,5 +293,5 @@ def _from_shapes(
     is_head = {*kind.defaults} == {"d_model", "vocab_size"} and "vocab_size" not in used
     if is_head and settings.get("vocab_size") not in flat:  # Linear(d_model, 2)
         classes = [shape[0] for shape in sizes if len(shape) == 2 and shape[1] == d_model != shape[0]]
-        found |= {"vocab_size": classes[-1]} if classes else {}
+        found["vocab_size"] = classes[-1] if classes else d_model
     return found
