@@ -309,6 +309,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
+    if kind.name == "RepeatedHeads" and len(required_of(thing)) != len(kind.inputs):
+        return 0.0  # keys and values at once: what it gives of the second would not be seen
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):
         return 0.0  # of a language model
     if kind.name == "RotaryEmbedding" and score < NAMED and is_told(thing, "num_heads"):

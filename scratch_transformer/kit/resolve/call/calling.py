@@ -125,6 +125,8 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False, name: str = "") -
         usual = (*usual, "ids", "positions", LENGTH, FROM_ONE)
     if kind.name.startswith("Loss"):
         return "batch first", SENTENCES, SHIFTED
+    if kind.name == "RepeatedHeads":
+        return "batch first", "heads after the length"
     if kind.name == "RotaryEmbedding":
         usual = ("batch first", "heads after the length", LENGTH_FIRST, OF_ROWS)
     if kind.name == "ScaledDotProductAttention":

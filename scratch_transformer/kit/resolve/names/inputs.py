@@ -57,6 +57,7 @@ INPUTS: dict[str, str] = {
     """,
     "target": "target targets y labels label tgt trg truth gold gt tgtout trues ytrue targetids tgty",
     "logits": "logits x pred preds predictions outputs output input inputs yhat scores logprobs ypred",
+    "groups": "nrep numrep nreps reps rep n times groups numgroups ngroups repeats nrepeats numrepeats factor g",
     "residual": "residual residue inputtensor input skip shortcut identity inputstates layerinput x attentionoutput",
     "sublayer": """
         sublayer sublayerfn fn f func function sublayeroutput module layer block sublayerx sublayermodule net
