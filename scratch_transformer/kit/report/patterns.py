@@ -133,6 +133,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A24", TARGET_ONLY): r"(?i)tril|triu|causal\w*\(|(trg|tgt|target)\w*mask\w* *=[^=]",
     ("A29", BESIDE_FLAG): r"(?i)causal.* and .*mask|mask.* and .*causal|causal\w* *=[^=]|\bif .*causal",
     ("A34", ""): r"\.byte\(|uint8|ByteTensor",
+    ("B15", ""): r"ModuleList\(\[.*\] ?\* ?\d",
     ("B19", ""): r"for .* in .*\bself\b",
     (
         "P4",

@@ -77,12 +77,16 @@ def norm_of_places(session: Session, best: Hypothesis | None) -> Iterator[Findin
 
 
 def one_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B15, of a norm whose weights stand for none of the reference's: called for each sublayer of a layer."""
+    """B15, of a norm whose weights stand for none of the reference's, or are one number, as those of all are then.
+
+    It is called for each sublayer of a layer.
+    """
     module, inputs = session.candidate.module, session.ran[0].probe.inputs
     if best is None or module is None or "B15" in best.ids or not session.kind.name.endswith(LAYERS):
         return
     left = [name.partition(" ")[0].rpartition(".")[0] for name in session.candidate.besides(**inputs)]
     norms = {module.get_submodule(path): path for path in left if path}
+    norms |= {part: path for path, part in module.named_modules() if path and _is_of_one_number(part)}
     calls: list[nn.Module] = []
     with watched(module, lambda part, given, output: calls.append(part)):
         call(session.candidate, inputs)
@@ -90,6 +94,12 @@ def one_norm(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         if calls.count(norm) > 1 and "norm" in type(norm).__name__.lower():
             yield Finding(MISTAKES["B15"], f"In one call, self.{path} is called {calls.count(norm)} times.")
             return
+
+
+def _is_of_one_number(part: nn.Module) -> bool:
+    """Whether all that a part has of its own is one number each (LN4)."""
+    own = [values.numel() for values in part.parameters(recurse=False)]
+    return bool(own) and set(own) == {1}
 
 
 LAYERS = ("Layer", "Block")
