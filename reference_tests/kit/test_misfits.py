@@ -534,3 +534,23 @@ def test_what_fits_with_one_token_is_said_to_stop_with_more_and_a_view_to_be_a_r
     assert stop.id == "B26" and stop.evidence.startswith("With more than one token its shapes do not fit")
     assert [line.strip() for line in stop.put] == ["heads = heads.reshape(batch, length, self.width)"]
     assert ".contiguous()" in stop.fix
+
+
+OF_ONE_WIDTH = """
+class PositionWiseFeedForward(nn.Module):
+    def __init__(self, embed_dim, output_dim):
+        super().__init__()
+        self.l1, self.l2 = nn.Linear(embed_dim, output_dim), nn.Linear(output_dim, embed_dim)
+
+    def forward(self, x):
+        hidden = self.l1(x)
+        hidden = torch.max(torch.zeros(LIKE.shape, device=x.device), hidden)
+        return self.l2(hidden)
+"""
+
+
+@pytest.mark.parametrize("like, ids", [("x", ["B26"]), ("hidden", [])])
+def test_a_network_that_fits_one_width_alone_is_named(like, ids, tmp_path):
+    network = check_text(OF_ONE_WIDTH.replace("LIKE", like), tmp_path)["PositionWiseFeedForward"]
+    assert [m.id for m in network.mistakes if m.severity == "mistake"] == ids, network
+    assert all("torch.max(" in m.code[m.line - m.first] for m in network.mistakes)
