@@ -81,6 +81,24 @@ def straight(optimizer, num_warmup_steps, num_training_steps):
     return LambdaLR(optimizer, share)
 
 
+def of_the_root(d_model, warmup):
+    return lambda step: d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)
+
+
+def shares(warmup_steps, max_steps, min_ratio=0.1):
+    def share(step):
+        if step < warmup_steps:
+            return step / warmup_steps
+        progress = min((step - warmup_steps) / (max_steps - warmup_steps), 1.0)
+        return min_ratio + (1 - min_ratio) * (1 + math.cos(math.pi * progress)) / 2
+
+    return share
+
+
+def later(warmup):
+    return lambda step: print(warmup, step**-0.5)
+
+
 class Model(nn.Module):
     def __init__(self, d_model, warmup):
         super().__init__()
@@ -121,7 +139,10 @@ class Trainer:
     def train_step(self):
         self.optimizer.step()
 """
-COSINES, ROOTS = ["HalfAWave", "OnTop", "Told", "made_for"], ["OfTheRoot", "Model.configure_optimizers.schedule"]
+COSINES, ROOTS = (
+    ["HalfAWave", "OnTop", "Told", "made_for", "shares"],
+    ["OfTheRoot", "of_the_root", "Model.configure_optimizers.schedule"],
+)
 LENGTH = "(self.max_steps - self.warmup_steps)"
 OF_LIT = "Lit.configure_optimizers.schedule"
 
@@ -165,6 +186,8 @@ def test_what_has_an_optimizer_is_no_schedule_by_that(results):
         ("Told", f"- self.warmup_steps) / {LENGTH}, 1.0)\n        return s",
          ") / self.max_steps, 1.0)\n        return s", "O6"),
         ("made_for", ") / 2\n\n    return LambdaLR", ")\n\n    return LambdaLR", "O7"),
+        ("of_the_root", "warmup**-1.5", "warmup**-0.5", "T7"),
+        ("shares", "/ 2\n\n    return share\n\n\ndef later", "\n\n    return share\n\n\ndef later", "O7"),
         ("Model.configure_optimizers.schedule", "* min((n", "* max((n", "T7"),
         ("Model.configure_optimizers.schedule", "self.d_model**-0.5 *", "self.d_model**0.5 *", "T7"),
     ],

@@ -130,7 +130,7 @@ class Checking:
         own = self._of(source)
         found = [name for _, name, _, _, other, _ in self.found if other.path == source.path]
         said = {
-            name: why or sorts.judged_within(name, found) or sorts.sort_of(name, value, own)
+            name: why or sorts.judged_within(name, value, found) or sorts.sort_of(name, value, own)
             for name, (value, why) in unknown.items()
         }
         for name in definitions:

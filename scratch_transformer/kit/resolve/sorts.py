@@ -32,7 +32,7 @@ IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is ma
 UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part takes ({})"
 
 OTHER_RATES = "a learning rate that follows no known schedule"
-JUDGED_WITHIN = "no nn.Module; its {} is judged"
+JUDGED_WITHIN = "{}; its {} is judged"
 WRITES_OTHERWISE = "it asks no model for one word after the other"
 STEPS_OF_TRAINING = "(training|validation|test|train|val) (step|epoch|loop|one epoch)|fit"
 BY_WORDS = {
@@ -73,15 +73,21 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
     if not isinstance(thing, type):
         return UNKNOWN
     if issubclass(thing, nn.Module):
-        taken = [p.name for p in parameters_of(thing.forward) if p.name != "self"]
-        return UNKNOWN_MODULE.format(", ".join(taken)) if taken else HANDS_ON
+        return _takes(thing)
     return NO_MODULE_CALLED if "__call__" in vars(thing) else NO_MODULE
 
 
-def judged_within(name: str, found: Iterable[str]) -> str:
+def judged_within(name: str, thing: Any, found: Iterable[str]) -> str:
     """That methods of a class are judged by themselves, if they are. found: the names of all components."""
     methods = [one.split(".")[1] for one in found if one.startswith(f"{name}.")]
-    return JUDGED_WITHIN.format(" and its ".join(dict.fromkeys(methods))) if methods else ""
+    why = _takes(thing) if isinstance(thing, type) and issubclass(thing, nn.Module) else NO_MODULE_CALLED
+    return JUDGED_WITHIN.format(why, " and its ".join(dict.fromkeys(methods))) if methods else ""
+
+
+def _takes(module: Any) -> str:
+    """That no known part takes what the forward of a class does."""
+    taken = [p.name for p in parameters_of(module.forward) if p.name != "self"]
+    return UNKNOWN_MODULE.format(", ".join(taken)) if taken else HANDS_ON
 
 
 def methods_of(name: str, cls: Any, told: Iterable[str]) -> dict[str, str]:

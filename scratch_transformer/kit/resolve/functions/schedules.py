@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import functools
 import inspect
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in, source_of
+from scratch_transformer.kit.definitions import names_in, source_of, tree_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -112,9 +113,22 @@ def _parts_of(thing: Any) -> list[Any]:
 
 
 def is_maker(thing: Any) -> bool:
-    """Whether a function makes a schedule of torch's for the optimizer that it is given, or for its model's."""
-    is_one = inspect.isfunction(thing) and bool({*MADE} & names_in(thing))
-    return is_one and bool(optimizers(thing, {}) or hasattr(thing, "owner"))
+    """Whether a function makes a schedule of torch's for the optimizer that it is given, or its model's; or a function."""
+    if not inspect.isfunction(thing):
+        return False
+    has_one = bool({*MADE} & names_in(thing)) and bool(optimizers(thing, {}) or hasattr(thing, "owner"))
+    return has_one or _makes_a_function(thing)
+
+
+def _makes_a_function(function: Any) -> bool:
+    """Whether all that a function returns is one of a step: lambda step: …, or one that is written in it."""
+    tree = tree_of(function)
+    body = tree.body if isinstance(tree, ast.FunctionDef) else []
+    inner = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
+    returned = [node.value for node in body if isinstance(node, ast.Return)]
+    made = [inner.get(value.id) if isinstance(value, ast.Name) else value for value in returned]
+    given = [one.args.args if isinstance(one, (ast.Lambda, ast.FunctionDef)) else [] for one in made]
+    return bool(given) and all(len(one) == 1 and input_of(one[0].arg, ("steps",)) for one in given)
 
 
 def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -156,11 +170,14 @@ SHARE = re.compile(r"min\w*(ratio|factor|frac|scale|mult)|(ratio|factor|frac)\w*
 
 
 def made_by(maker: Any, settings: Mapping[str, Any]) -> Any:
-    """A function that makes a schedule as one of the steps."""
+    """A function that makes a schedule, or one for LambdaLR, as one of the steps."""
     given = {**_values(maker, settings), **optimizers(maker, settings)}
     if (owner := getattr(maker, "owner", None)) is not None:
         given = {"self": _Owner(owner, {"lr": rate_of(maker, settings), **settings})}
-    schedule = _schedule_in(maker(**given))
+    made = maker(**given)
+    if inspect.isfunction(made):
+        return _times(rate_of(maker, settings), made, _first_of(made) if "d_model" in settings else 0)
+    schedule = _schedule_in(made)
 
     def rates(steps: Tensor) -> Tensor:
         own, found = copy.deepcopy(schedule), []
@@ -170,6 +187,24 @@ def made_by(maker: Any, settings: Mapping[str, Any]) -> Any:
                 warnings.simplefilter("ignore")  # schedulers of torch want to see the optimizer's own step
                 own.step()
         return torch.tensor(found, dtype=torch.float64)[steps - int("d_model" in settings)]
+
+    rates.is_of_many = True  # type: ignore[attr-defined]
+    return rates
+
+
+def _first_of(share: Callable[[int], float]) -> int:
+    """1 where the first step is 0, as LambdaLR has it; 0 for what divides by that."""
+    try:
+        return int(share(0) is not None)
+    except ArithmeticError:
+        return 0
+
+
+def _times(peak: float, share: Callable[[int], float], before: int) -> Callable[..., Tensor]:
+    """A function of one step, that gives a share of the greatest rate, as one of many. before: steps to count less."""
+
+    def rates(steps: Tensor) -> Tensor:
+        return torch.tensor([peak * float(share(int(n) - before)) for n in steps], dtype=torch.float64)
 
     rates.is_of_many = True  # type: ignore[attr-defined]
     return rates
