@@ -286,6 +286,27 @@ def test_the_only_attention_of_a_file_that_nothing_uses_is_meant(name, more, is_
     assert ("MultiHeadAttention(" in "".join(result.mistakes[0].put)) == is_one
 
 
+@pytest.mark.parametrize("read, shown", [
+    ("self.eps", ["        self.eps = eps", "        self.gamma = nn.Parameter(torch.ones(d_model))"]),
+    ("eps", ["        return self.gamma * (x - mean) / (std + self.eps) + self.beta"]),
+])  # fmt: skip
+def test_what_the_constructor_is_given_and_does_not_keep(read, shown, tmp_path):
+    text = NORM.replace("        self.eps = eps\n", "").replace("std + self.eps", f"std + {read}")
+    result = judged("LayerNorm", text, tmp_path)
+    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26", "LN1", "LN2"]
+    assert result.mistakes[0].put == shown and result.mistakes[0].fix.startswith("self.eps = eps in __init__")
+    lines = {line for found in result.mistakes for line in found.code}
+    assert lines <= {line.rstrip() for line in (IMPORTS + text).splitlines()}  # the learner's own
+
+
+def test_a_part_that_is_called_is_no_number_that_is_not_kept(tmp_path):
+    text = NETWORK.replace("self.dropout = nn.Dropout(dropout)", "self.rate = dropout").replace(
+        "hidden = self.dropout(torch", "hidden = self.dropout(torch"
+    )
+    result = judged("FeedForward", text, tmp_path)
+    assert [found.id for found in result.mistakes] == ["B26"] and not result.mistakes[0].put
+
+
 # ---- Files beside ----
 
 

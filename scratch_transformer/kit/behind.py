@@ -23,7 +23,7 @@ from scratch_transformer.kit.judge.stops import bases, undefined
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.repair import Repair, Undo, install, repair_of, run, show
-from scratch_transformer.kit.repair.edits import Edit, around, edited
+from scratch_transformer.kit.repair.edits import Edit, around, edited, shown
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.results import Results, and_lines, located, named
 
@@ -66,6 +66,7 @@ class Behind:
         mended = self._mend(value, source, lambda: judged.append(judge() or result))
         result, own = judged[len(mended)], [*before, *mended]
         self.made += mended
+        self.results.raised.pop(value, None)  # with all that was computed until then
         return self._shown(self._with_repairs(self._behind(result, own, value), own, value, source))
 
     def learned(self, part: type, judge: Callable[[], None]) -> None:
@@ -103,7 +104,9 @@ class Behind:
         return self._made(value, self.results.stops.get(value) or _seen(error), error, source)
 
     def _made(self, value: Any, finding: Finding | None, error: BaseException | None, source: Source) -> Made | None:
-        repair = repair_of(value, finding, error, self._defined) if finding is not None else None
+        repair = None
+        with contextlib.suppress(Exception):  # a fault of the kit's own costs the repair, and not what is known already
+            repair = repair_of(value, finding, error, self._defined) if finding is not None else None
         if finding is None or repair is None:
             return None
         finding = replace(finding, fix=repair.fix)
@@ -113,9 +116,8 @@ class Behind:
         line = at if at in repair.lines else repair.lines[0]
         file = self.now(source)
         file = file if file.text == _text(repair.file) else Source(repair.file, _text(repair.file))
-        put = edited(file.text, repair.edits).splitlines()[line - 1 : line]
-        told = named(finding, file, line, put)
-        told.fix += and_lines([one for one in repair.lines if one != line])
+        told = named(finding, file, line, shown(file.text, line, repair.edits))
+        told.fix += and_lines(sorted({edit.line for edit in repair.edits if edit.old} - {line}))
         whole = around(repair.file, line, outermost=True)
         owner = repair.namespace.get(getattr(whole, "name", ""))
         return Made(repair, owner, told, finding)

@@ -10,7 +10,7 @@ from types import FrameType
 
 from scratch_transformer.kit.judge.frames import is_learners
 from scratch_transformer.kit.kind import Finding
-from scratch_transformer.kit.repair import attributes, keywords, methods, names
+from scratch_transformer.kit.repair import attributes, kept, keywords, methods, names
 from scratch_transformer.kit.repair.edits import Repair
 from scratch_transformer.kit.repair.install import Undo, install, run, show
 
@@ -37,6 +37,7 @@ def repair_of(thing: object, finding: Finding, error: BaseException | None, load
         lambda: attributes.of_shapes(error, frame, finding.form),
         lambda: attributes.of_modules(error, frame, finding.form),
         lambda: names.of_name(error, frame, finding.form, load),
+        lambda: kept.of_parameter(error, frame, finding.form),
         lambda: keywords.of_argument(error, frame, finding.form),
     )
     return next((found for look in looks if (found := look()) is not None and (found.edits or found.brought)), None)

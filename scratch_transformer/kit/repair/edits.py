@@ -13,7 +13,10 @@ Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Edit(NamedTuple):
-    """A word of a line, from 1, and what to put there. start: in bytes, as Python counts."""
+    """A word of a line, from 1, and what to put there; "" for what is put before all of a line's statement.
+
+    start: in bytes, as Python counts.
+    """
 
     line: int
     start: int
@@ -50,6 +53,15 @@ def edited(text: str, edits: Iterable[Edit]) -> str:
             return ""
         lines[line - 1] = (raw[:start] + new.encode() + raw[start + len(word) :]).decode()
     return "".join(lines)
+
+
+def shown(text: str, line: int, edits: Iterable[Edit]) -> list[str]:
+    """What should stand in place of a line: what is put before its statement, on lines of its own, and the line."""
+    here = [edit for edit in edits if edit.line == line]
+    before = [edit for edit in here if not edit.old]
+    changed = edited(text, [edit for edit in here if edit.old]).splitlines()[line - 1]
+    indent = changed[: len(changed) - len(changed.lstrip())]
+    return [*(indent + edit.new.rstrip("; ") for edit in before), changed]
 
 
 def of_attributes(nodes: Iterable[ast.AST], fits: Callable[[ast.Attribute], bool], new: str) -> tuple[Edit, ...]:
