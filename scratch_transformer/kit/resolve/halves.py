@@ -1,4 +1,4 @@
-"""Which classes of one linear layer are halves of a BERT's layer, or heads of sentences: by what their forward does."""
+"""Which classes are halves of a BERT's layer, heads of sentences, or a dropout: by what their forward does."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ OTHERWISE = re.compile(
 )
 """Names in what is more than that."""
 LOGS = {"log_softmax", "LogSoftmax"}
+DRAWS = {"rand", "rand_like", "bernoulli", "bernoulli_", "empty_like", "Bernoulli"}
 ACTS = re.compile(r"gelu|relu|silu|swish|tanh|^act|activation|act_fn|ACT2FN", re.IGNORECASE)
 HEADS = re.compile(r"head|logits|classif|score|relationship", re.IGNORECASE)
 """In the name of what gives scores, of as many classes as are written in: NextSentenceHead."""
@@ -28,6 +29,8 @@ TIMES = re.compile(r"\bLinear\([^()]*\b\d \*|\bLinear\([^()]*\* \d\b")
 def kinds_of(cls: Any, told: set[str], tensors: int) -> tuple[str, ...]:
     """Names of kinds; () for anything else. told: its settings. tensors: how many inputs its forward must be given."""
     names, source = names_in(cls), source_of(cls)
+    if tensors == 1 and told == {"dropout"} and DRAWS & names and "dropout" in cls.__name__.lower():
+        return ("Dropout",)
     count = len(LINEAR.findall(source))
     if "d_model" not in told or not 1 <= count <= 2 or any(map(OTHERWISE.search, names - LOGS)):
         return ()

@@ -21,6 +21,7 @@ from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.handed import HANDED
 from scratch_transformer.kit.judge.detectors.infinity import INFINITY
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
+from scratch_transformer.kit.judge.detectors.own_dropout import OWN_DROPOUT
 from scratch_transformer.kit.judge.detectors.padding import PADDING
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
 from scratch_transformer.kit.judge.detectors.scores import SCORES
@@ -48,6 +49,7 @@ DETECTORS = (
     *TOLD,
     *UNHEARD,
     *HANDED,
+    *OWN_DROPOUT,
     *PADDING,
     *FUTURE,
     *SAMPLES,

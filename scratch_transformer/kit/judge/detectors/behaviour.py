@@ -58,7 +58,7 @@ class Changes(TorchFunctionMode):
 def other_in_training(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B11: without dropout, training mode computes something else: with a causal mask, or whatever it may be."""
     module = session.candidate.module
-    if module is None or best is None or session.settings.get("dropout"):
+    if module is None or best is None or session.settings.get("dropout") or session.kind.name == "Dropout":
         return
     probe = session.ran[0].probe
     evaluated = call(session.candidate, probe.inputs)
