@@ -599,3 +599,26 @@ class PositionalEncoding(nn.Module):
 def test_a_table_that_grows_has_no_limit(grows, is_limited, tmp_path):
     result = check_text(GROWING.replace("GROWS", grows), tmp_path)["PositionalEncoding"]
     assert ("P6" in [m.id for m in result.mistakes]) == is_limited, result
+
+
+FILLED = """
+class PositionEmbedding(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.embedding = nn.Embedding(max_len, d_model)
+        angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
+        self.embedding.weight{data}[:, 0::2] = angles.sin()
+        self.embedding.weight{data}[:, 1::2] = angles.cos()
+        self.embedding.weight.requires_grad = False
+
+    def forward(self, x):
+        return x + self.embedding(torch.arange(x.shape[1], device=x.device))
+"""
+
+
+@pytest.mark.parametrize("data, ids", [("", ["B26"]), (".data", [])])
+def test_a_constructor_that_writes_into_a_weight_stops_where_gradients_are_on(data, ids, tmp_path):
+    (result,) = check_text(FILLED.format(data=data), tmp_path).values()
+    severe = [one for one in result.mistakes if one.severity == "mistake"]
+    assert [one.id for one in severe] == ids
+    assert all("= angles.sin()" in one.evidence and "no_grad" in one.fix for one in severe)

@@ -101,6 +101,7 @@ POSITIONS = Kind(
         "B32",
         "B10",
         "B22",
+        "B26",
         "LN8",
     ),
     designs={"sinusoidal": {"positions": "sinusoidal"}, "learned": {"positions": "learned"}},

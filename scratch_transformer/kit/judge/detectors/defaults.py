@@ -31,8 +31,12 @@ def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterat
 
 
 def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B26: right with one sentence in a batch, it stops with more; not where it refuses them in words, itself."""
-    given = [result.probe.inputs for result in session.ran] if best is not None else []
+    """B26: right with one sentence in a batch, it stops with more; not where it refuses them in words, itself.
+
+    Positions that do are counted along the batch (P4).
+    """
+    is_asked = best is not None and session.kind.name != "PositionalEncoding"
+    given = [result.probe.inputs for result in session.ran] if is_asked else []
     stops = (session.candidate.several(**inputs) for inputs in given)
     error = next(filter(None, stops), None)
     line = learners_line(error) if error is not None else ""
@@ -104,6 +108,28 @@ def stops_with_two_widths(session: Session, best: Hypothesis | None) -> Iterator
             yield Finding(MISTAKES["B26"], said, explains=True, fix=OF_SHAPES)
 
 
+IN_PLACE = "Writes into a weight in place. Where gradients are on, as they are in every script, PyTorch refuses that."
+OF_WEIGHTS = (
+    "with torch.no_grad(): around the lines that write; or self.register_buffer('table', table) for what is fixed."
+)
+
+
+def stops_with_gradients(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B26: its constructor writes into a weight in place, which only stops with gradients: it was built without."""
+    try:
+        with torch.enable_grad():
+            session.candidate.rebuild()
+    except KeyError:
+        return
+    except RuntimeError as error:
+        line = learners_line(error)
+        if "leaf Variable that requires grad" in str(error) and line:
+            said = f"Its constructor stops with {_said(error).rstrip('.')}. {STOPS_AT}{line}"
+            yield Finding(MISTAKES["B26"], said, does=IN_PLACE, fix=OF_WEIGHTS)
+    except Exception:  # the learner's code may raise anything
+        return
+
+
 def _refused(session: Session, dropout: float | None) -> Exception | None:
     try:
         session.candidate.rebuild(dropout=dropout)
@@ -163,6 +189,7 @@ def _said(error: Exception) -> str:
 
 DEFAULTS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B26",), stops_without_positions),
+    (("B26",), stops_with_gradients),
     (("B26",), stops_without_a_mask),
     (("B26",), stops_with_dropout),
     (("B26",), stops_with_two_widths),
