@@ -187,3 +187,35 @@ class RMSNorm(nn.Module):
         return self.weight * x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
 """
     assert check_text(text, tmp_path)["RMSNorm"].ids == ["LN13"]
+
+
+LEFT_OUT = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff=None):
+        super().__init__()
+        width = MADE
+        self.up, self.down = nn.Linear(d_model, width), nn.Linear(width, d_model)
+
+    def times_four(SELFd_model):
+        return 4 * d_model
+
+    def forward(self, x):
+        return self.down(self.up(x).relu())
+"""
+
+
+@pytest.mark.parametrize(
+    "made, own, name",
+    [
+        ("d_ff or self.times_four(d_model)", "self, ", None),
+        ("d_ff or self.times_four(d_model)", "", "self.times_four"),
+        ("d_ff or 4 * dmodel", "self, ", "dmodel"),
+        ("d_ff + 0", "self, ", None),
+    ],
+)
+def test_a_number_that_need_not_be_told_is_left_out_once(made, own, name, tmp_path):
+    """What computes with None is to be told it, perhaps; a name that nothing defines is wrong in any case."""
+    result = check_text(LEFT_OUT.replace("MADE", made).replace("SELF", own), tmp_path)["FeedForward"]
+    found = [(one.id, one.form) for one in result.mistakes if one.severity == "mistake"]
+    assert found == ([("B26", name)] if name else []), result
+    assert all("where d_ff is left out" in one.evidence for one in result.mistakes if one.id == "B26")

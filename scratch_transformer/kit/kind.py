@@ -189,6 +189,8 @@ class Candidate:
     definition: its class or function.
     unmasked: the error with which it stops where it is given no mask, which is None by default.
     stopped: the error with which it stops with sequences that are not its longest, where it works with those alone.
+    bare: the parameters of its constructor that are None by default and were given numbers, and what it stops with
+        where it is built without them; None if it does not.
     stops_along: the error with which it stops in all ways, where torch's attention in it, which goes along the first
         dimension, was let go along the second.
     looks_for_padding: whether padding of the target has a mask of its own, that it is given or makes.
@@ -225,6 +227,7 @@ class Candidate:
         self.refused: tuple[str, Exception] | None = None
         self.stopped: BaseException | None = None
         self.stops_along: BaseException | None = None
+        self.bare: Callable[[], tuple[list[str], Exception] | None] = lambda: None
         self.definition: Any = type(module)
         self.unmasked: Exception | None = None
         self.looks_for_padding = self.speaks_of_padding = True

@@ -6,6 +6,7 @@ import inspect
 import linecache
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,6 +15,7 @@ from scratch_transformer.kit.judge import callers
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, line_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -28,6 +30,16 @@ def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterat
     if found is not None and isinstance(found[1], RuntimeError):
         text = in_one_line(found[1])
         yield Finding(MISTAKES["B26"], f"Without {found[0]}, as by default, it stops: {text}.", found[0], fix=OF_SHAPES)
+
+
+def stops_as_by_default(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B26: built with a number that it need not be told, it runs; without, a line stops it that no number mends."""
+    names, error = (session.candidate.bare() or ([], None)) if best is not None else ([], None)
+    is_of_none = "NoneType" in str(error)  # which must be told, perhaps, whatever its default is
+    finding = crash_finding(error) if error is not None and not is_of_none else None
+    if finding is not None and finding.severity == "mistake":
+        said = f"Its constructor stops where {' and '.join(names)} is left out, as it may be. {finding.evidence}"
+        yield replace(finding, evidence=said)
 
 
 def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -190,6 +202,7 @@ def _said(error: Exception) -> str:
 DEFAULTS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("B26",), stops_without_positions),
     (("B26",), stops_with_gradients),
+    (("B26",), stops_as_by_default),
     (("B26",), stops_without_a_mask),
     (("B26",), stops_with_dropout),
     (("B26",), stops_with_two_widths),

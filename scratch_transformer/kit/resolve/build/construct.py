@@ -58,6 +58,17 @@ class Attempt:
             self.error = error
             raise
 
+    def bare(self) -> tuple[list[str], Exception] | None:
+        """The numbers that it was given where None is the default, and what it stops with as they are left out."""
+        given = {name for name, value in self.args.items() if type(value) in (int, float)}
+        free = [p.name for p in parameters_of(self.cls) if p.default is None and p.name in given]
+        try:
+            if free:
+                replace(self, args={name: value for name, value in self.args.items() if name not in free}).build()
+        except Exception as error:  # the learner's code may raise anything
+            return free, error
+        return None
+
     def _made(self) -> Any:
         try:
             return self.cls(**copy.deepcopy(self.args))

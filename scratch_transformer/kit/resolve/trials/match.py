@@ -370,6 +370,7 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
                     if outcome.candidate is not None:
                         called.add(alike)
                         outcome.candidate.limits += filter(None, [attempt.classes])
+                        outcome.candidate.bare = attempt.bare
                     yield outcome
     except Unknown as error:
         known = "" if "," in str(error) else ", and no value for that is known"
