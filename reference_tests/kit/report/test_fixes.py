@@ -47,6 +47,7 @@ PROPOSED = [
      "assert self.d % self.h == 0, f'{self.h=} must divide {self.d=}'\nself.d_k = self.d // self.h"),
     ("A24", "", "scores.masked_fill(mask == 0, -1e9)", "scores = scores.masked_fill(mask == 0, -1e9)"),
     ("A24", "", "scores = scores.masked_fill(mask == 0, -1e9)", None),
+    ("A24", "", "scores.masked_fill(mask == 0, -1e-9)", 'scores = scores.masked_fill(mask == 0, float("-inf"))'),
     ("A30", "self.mask", "self.mask = torch.tril(torch.ones(n, n))",
      'self.register_buffer("mask", torch.tril(torch.ones(n, n)), persistent=False)'),
     ("A30", "self.mask", "self.drop = nn.Dropout(0.1)", None),

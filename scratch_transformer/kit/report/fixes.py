@@ -107,7 +107,6 @@ REWRITES: Mapping[str, tuple[str, str]] = {
     ),
     "A2": (r"(softmax\((?:.*, )?(?:dim=|axis=)?)(?:-[23]|[0-3])\)", r"\g<1>-1)"),
     "A4": (r"(?<!-)\b1e-\d+|-\s*1e-\d+", INF),
-    "A24": (r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3"),
     "A12": (r"(\w+) (\+|\*)= ", r"\1 = \1 \2 "),
     "A14": (r"(Linear\(.*), bias=False", r"\1"),
     "B9": (r"\[(\w+)\] ?\* ?([\w.]+)", r"[copy.deepcopy(\1) for _ in range(\2)]"),
@@ -161,7 +160,15 @@ def _checked(code: str) -> str:
     return f"{found[1]}assert {found[3]} % {found[4]} == 0, f'{{{found[4]}=}} must divide {{{found[3]}=}}'\n{code}"
 
 
-WRITTEN: Mapping[str, Rewrite] = {"A19": _checked, "A31": _asked_for, "B12": _in_training, "LN2": _inside}
+def _kept(code: str) -> str:
+    """scores.masked_fill(…) that nothing keeps; with -inf, where its number blocks nothing: -1e-9 for -1e9 (A4)."""
+    kept = re.sub(r"^(\s*)(\w+)(\.masked_fill\(.*\))$", r"\1\2 = \2\3", code)
+    return kept if kept == code else re.sub(r"-\s*1e-\d+", INF, kept, count=1)
+
+
+WRITTEN: Mapping[str, Rewrite] = {
+    "A19": _checked, "A24": _kept, "A31": _asked_for, "B12": _in_training, "LN2": _inside,
+}  # fmt: skip
 """What takes more than one pattern."""
 
 
