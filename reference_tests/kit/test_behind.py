@@ -187,6 +187,16 @@ def test_three_misspellings_one_after_the_other(tmp_path):
     assert not any("Parameter(torch.ones" in line or "self.eps)" in line for line in shown)  # that nobody wrote
 
 
+def test_two_misspellings_in_a_line(tmp_path):
+    text = NORM.replace("x.std(-1, keepdim", "x.sdt(-1, keep_dim")
+    result = judged("LayerNorm", text, tmp_path)
+    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26", "B26", "LN1", "LN2"]
+    puts = [found.put[0].strip() for found in result.mistakes[:2]]
+    assert puts == ["std = x.std(-1, keep_dim=True)", "std = x.std(-1, keepdim=True)"]
+    lines = {line for found in result.mistakes for line in found.code}
+    assert lines <= {line.rstrip() for line in (IMPORTS + text).splitlines()}  # the learner's own
+
+
 def test_both_are_shown_in_the_learners_line(tmp_path):
     result = judged("LayerNorm", NORM.replace("std = x.std(-1, keepdim", "std = x.std(-1, keep_dim"), tmp_path)
     said = "\n".join(explanation(result))

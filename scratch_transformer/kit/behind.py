@@ -67,7 +67,9 @@ class Behind:
         result, own = judged[len(mended)], [*before, *mended]
         self.made += mended
         self.results.raised.pop(value, None)  # with all that was computed until then
-        return self._shown(self._with_repairs(self._behind(result, own, value), own, value, source))
+        result = self._with_repairs(self._behind(result, own, value), own, value, source)
+        self._as_written(result.mistakes)
+        return result
 
     def learned(self, part: type, judge: Callable[[], None]) -> None:
         """The same of a part of another file, which has no report of its own."""
@@ -117,6 +119,7 @@ class Behind:
         file = self.now(source)
         file = file if file.text == _text(repair.file) else Source(repair.file, _text(repair.file))
         told = named(finding, file, line, shown(file.text, line, repair.edits))
+        self._as_written([told])
         told.fix += and_lines(sorted({edit.line for edit in repair.edits if edit.old} - {line}))
         whole = around(repair.file, line, outermost=True)
         owner = repair.namespace.get(getattr(whole, "name", ""))
@@ -195,15 +198,14 @@ class Behind:
                 result.inherited, result.verdict = [*dict.fromkeys([*result.inherited, made.told.id])], "mistake"
         return result
 
-    def _shown(self, result: Result) -> Result:
-        """With the lines that the learner wrote, wherever repaired ones are shown."""
+    def _as_written(self, mistakes: list[Named]) -> None:
+        """Shows the lines that the learner wrote, wherever repaired ones are shown."""
         for file, before in self.texts.items():
             pairs = zip(before.splitlines(), _text(file).splitlines(), strict=False)
             changed = {n: (old.rstrip(), new.rstrip()) for n, (old, new) in enumerate(pairs, 1) if old != new}
-            for one in result.mistakes if changed else ():
-                shown = [(code, changed.get(number)) for number, code in enumerate(one.code, one.first)]
-                one.code = [pair[0] if pair and pair[1] == code else code for code, pair in shown]
-        return result
+            for one in mistakes if changed else ():
+                pairs_of = [(code, changed.get(number)) for number, code in enumerate(one.code, one.first)]
+                one.code = [pair[0] if pair and pair[1] == code else code for code, pair in pairs_of]
 
 
 def _seen(error: BaseException | None) -> Finding | None:
