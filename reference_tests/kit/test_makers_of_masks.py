@@ -203,6 +203,28 @@ def test_small_classes_of_masks(change, name, ids, tmp_path):
     assert found == {one: ids if one == name else [] for one in names}
 
 
+GENERATOR = """
+class MaskGenerator:
+    def __init__(self, pad_id=0, device="cpu"):
+        self.pad_id, self.device = pad_id, device
+
+    def padding_mask(self, batch):
+        return (batch == self.pad_id).to(self.device)
+
+    def look_ahead(self, seq_len):
+        return torch.triu(torch.ones(seq_len, seq_len, device=self.device), {first}) == 1
+
+    def __call__(self, src, tgt):
+        return self.padding_mask(src), self.look_ahead(tgt.size(1))
+"""
+
+
+@pytest.mark.parametrize(("first", "ids"), [(1, []), (2, ["A6"])])
+def test_of_a_class_that_gives_several_masks_the_methods_are_judged(first, ids, tmp_path):
+    found = {one: named(result) for one, result in check_text(GENERATOR.format(first=first), tmp_path).items()}
+    assert found == {"MaskGenerator.padding_mask": [], "MaskGenerator.look_ahead": ids}
+
+
 # ---- Several at once ----
 
 SEVERAL = """

@@ -149,7 +149,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()
     is_class = isinstance(thing, type)
-    if is_class and not (issubclass(thing, nn.Module) or "__call__" in vars(thing)):
+    is_called = is_class and "__call__" in vars(thing) and "mask" not in word  # MaskGenerator projects nothing
+    if is_class and not (issubclass(thing, nn.Module) or is_called):
         own = {
             **dict.fromkeys(("WarmupSchedule", "CosineSchedule"), is_schedule(thing)),
             "AdamW": training.is_optimizer(thing),

@@ -27,6 +27,8 @@ def kind_of(thing: Any) -> str:
     """The kind of mask that a function makes, or a class whose forward is given the same; "" of anything else."""
     if not _says(thing):
         return ""
+    if isinstance(thing, type) and _returns_several(thing):
+        return ""
     own = [thing, *_called(thing)]
     names = frozenset[str]().union(*map(names_in, own))
     if any(map(OTHERWISE.search, names)):
@@ -39,6 +41,12 @@ def kind_of(thing: Any) -> str:
     if any(map(_compared, own)):
         return "TargetMask" if hides else "PaddingMask"
     return "CausalMask" if hides and "pad" not in given else ""
+
+
+def _returns_several(cls: Any) -> bool:
+    """Whether a call of it gives a tuple of masks: its methods are judged then."""
+    nodes = nodes_of(cls.forward if hasattr(cls, "forward") else vars(cls)["__call__"])
+    return any(isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) for node in nodes)
 
 
 def _called(thing: Any) -> list[Any]:

@@ -25,7 +25,7 @@ def methods_of(thing: Any) -> Iterator[tuple[str, Any, bool]]:
         return
     members = {name: getattr(one, "__func__", one) for name, one in vars(thing).items() if name not in CALLED}
     methods = {name: one for name, one in members.items() if inspect.isfunction(one) and not name.startswith("__")}
-    reached = _reached(thing, methods)
+    reached = _reached(thing, methods) if issubclass(thing, nn.Module) else set()
     for name, method in methods.items():
         function = _alone(method, thing, isinstance(vars(thing)[name], staticmethod))
         if function is not None and mask_makers.kind_of(function):
