@@ -11,6 +11,7 @@ from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
 from scratch_transformer.kit.judge.detectors.by_hand import BY_HAND
 from scratch_transformer.kit.judge.detectors.cache import CACHE
 from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
+from scratch_transformer.kit.judge.detectors.default_devices import DEFAULT_DEVICES
 from scratch_transformer.kit.judge.detectors.defaults import DEFAULTS
 from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
@@ -37,6 +38,7 @@ DETECTORS = (
     *INVENTORY,
     *CONSTRUCTION,
     *DEVICES,
+    *DEFAULT_DEVICES,
     *BEHAVIOUR,
     *INFINITY,
     *GRADIENTS,
