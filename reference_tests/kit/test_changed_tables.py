@@ -39,3 +39,19 @@ def test_frequencies_are_told_whatever_is_done_with_the_table(exponent, afterwar
     assert result.unexplained == (bool(ids) and bool(afterwards))
     assert [said in limit for limit in result.limits if "not the reference's" in limit] == [True] * bool(said)
     assert any("NaN" in limit and "positions 0" in limit for limit in result.limits) == (afterwards == NAN_FIRST)
+
+
+@pytest.mark.parametrize(("more", "reads", "is_named"), [
+    ('self.register_buffer("other", table.unsqueeze(0))', "", True),
+    ("self.other = nn.Embedding(max_len, d_model)", "", True),
+    ('self.register_buffer("other", table[:1])', "+ 0 * self.other[:1]", False), ("pass", "", False),
+])  # fmt: skip
+def test_a_second_table_that_nothing_reads_is_told_of(more, reads, is_named, tmp_path):
+    text = TABLE.replace("EXPONENT", "i").replace("AFTERWARDS", more)
+    text = text.replace("return x + self.table[: x.shape[1]]", f"return x + self.table[: x.shape[1]] {reads}")
+    result = check_text(text, tmp_path)["PositionalEncoding"]
+    assert result.ids == ["B30"] * is_named, result
+    costs = "mistake" if "Embedding" in more else "harmless deviation"  # weights that are never trained, or memory
+    assert result.verdict == (costs if is_named else "matches the builtin")
+    for named in result.mistakes if is_named else ():
+        assert named.id != "B30" or more in named.code[named.line - named.first]

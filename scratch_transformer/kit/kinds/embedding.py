@@ -80,6 +80,7 @@ POSITIONS = Kind(
     build=lambda settings, recipe: positions(dict(settings), recipe),
     probes=position_probes,
     mistakes=(
+        "B30:",
         "P13",
         "P14",
         "P1",

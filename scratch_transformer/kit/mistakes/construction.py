@@ -60,6 +60,8 @@ DOES_KEEP = (
 NOWHERE_ELSE = "nothing in its file or beside it speaks of another device"
 LOADED = "a file loads them, and none beside it trains: it matters once it is trained from the beginning"
 SHARED_BOTH = "heads share those of keys and values: multi-query attention, a design"
+SECOND_TABLE = "a second table of positions"
+"""A form of B30."""
 SOURCES_TABLE = "the target's tokens are looked up in the source's embedding, and the target's is unused"
 
 CONSTRUCTION = (
@@ -287,6 +289,7 @@ print("told 64, it has", FeedForward(16, 64)[0].out_features)
         expected="Everything that is made has its place in forward.",
         fix="x = self.norm(x), with the result kept; or leave it out of the constructor.",
         source="documentation of torch.nn.Module: forward says what is computed at every call",
+        severities={SECOND_TABLE: "harmless"},
         changes={
             "the feed-forward network's output is thrown away": {"network": "thrown away"},
             "a sublayer's output is thrown away, and its input is added to itself": {"summand": "its input"},

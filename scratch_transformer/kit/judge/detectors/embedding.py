@@ -13,11 +13,13 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.detectors.construction import text_of
+from scratch_transformer.kit.judge.detectors.inventory import is_read
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, in_precision
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.construction import SECOND_TABLE
 from scratch_transformer.kit.recipe import RIGHT
 
 Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
@@ -163,6 +165,22 @@ def _changed(table: Tensor, expected: Tensor) -> str:
     return ""
 
 
+def second_table(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B30: beside the table that is added another one, as wide, which nothing but the constructor reads."""
+    module = session.candidate.module
+    if best is None or module is None:
+        return
+    own = {**dict(module.named_buffers(recurse=False)), **dict(module.named_parameters(recurse=False))}
+    own |= {name: part.weight for name, part in module.named_children() if isinstance(part, nn.Embedding)}
+    tables = {n: t for n, t in own.items() if t.dim() > 1 and t.shape[-1] == session.settings["d_model"]}
+    used = [name for name in tables if is_read(module, name)]
+    for name in (name for name in tables if used and name not in used):
+        said = f"Nothing but the constructor reads self.{name}, of shape {tuple(tables[name].shape)}"
+        code = f'register_buffer("{name}"' if name in module._buffers else f"self.{name}"
+        yield Finding(MISTAKES["B30"], f"{said}; what is added is self.{used[0]}.", SECOND_TABLE, name=code)
+        return
+
+
 def _with_length(candidate: Candidate, length: int) -> Candidate:
     try:
         return candidate.rebuild(max_len=length)
@@ -175,4 +193,5 @@ EMBEDDING: tuple[tuple[tuple[str, ...], Detector], ...] = (
     (("P6",), too_long),
     (("P8",), few_digits),
     (("P2",), changed_afterwards),
+    (("B30",), second_table),
 )

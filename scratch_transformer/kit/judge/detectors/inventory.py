@@ -220,7 +220,7 @@ def never_used(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     is_of_vectors = "x" in session.kind.inputs
     if is_of_vectors or (best.recipe.positions == "none" and {"ids", "src"} & {*session.kind.inputs}):
         for path, part in module.named_children():
-            if not POSITIONS.search(path.lower()) or part in _called(session) or _is_read(module, path):
+            if not POSITIONS.search(path.lower()) or part in _called(session) or is_read(module, path):
                 continue
             if is_of_vectors and _is_read_elsewhere(session, path):  # by what embeds for it, and adds them
                 continue
@@ -237,7 +237,7 @@ def _sublayer_left_out(session: Session) -> Iterator[Finding]:
     called = _called(session)
     parts = [(path, part) for path, part in module.named_children() if type(part) is not nn.Module]  # which holds only
     idle = [path for path, part in parts if not called & {*part.modules()}]
-    idle = [path for path in idle if not _is_read(module, path)]
+    idle = [path for path in idle if not is_read(module, path)]
     forms: dict[bool, set[tuple[int, ...]]] = {True: set(), False: set()}
     for name, shape in session.candidate.inventory().items():
         forms[name.split(".")[0] in idle].add(tuple(sorted(shape)))
@@ -259,7 +259,7 @@ def _called(session: Session) -> set[nn.Module]:
     return running(candidate.module, lambda: call(candidate, inputs))
 
 
-def _is_read(module: nn.Module, path: str) -> bool:
+def is_read(module: nn.Module, path: str) -> bool:
     """Whether any method but the constructor reads a part, those of its bases too."""
     classes = [cls for cls in type(module).__mro__ if issubclass(cls, nn.Module) and cls is not nn.Module]
     methods = [member for cls in classes for name, member in vars(cls).items() if name != "__init__"]
@@ -275,7 +275,7 @@ def _is_read_elsewhere(session: Session, path: str) -> bool:
 
 def _is_optional(session: Session, module: nn.Module, path: str) -> bool:
     """Whether a method reads a part without calling it: in other cases it does, or another method needs it."""
-    return module.get_submodule(path) not in _called(session) and _is_read(module, path)
+    return module.get_submodule(path) not in _called(session) and is_read(module, path)
 
 
 def shared_attentions(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
