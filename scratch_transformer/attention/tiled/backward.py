@@ -69,7 +69,7 @@ def _differentiate(problem: Problem, group: Block, saved: Saved, gradients: Grad
     for t0 in range(0, group.t1, problem.queries_per_block):
         block = dataclasses.replace(group, t0=t0, t1=min(t0 + problem.queries_per_block, group.t1))
         _add_block(problem, block, saved, gradients, key_sum, value_sum, scratch)
-    key_sum.mul_(problem.scale)
+    key_sum.mul_(problem.scale_left)
     if key_sum is not grad_key:
         grad_key.copy_(key_sum)
         grad_value.copy_(value_sum)
@@ -85,18 +85,19 @@ def _add_block(
     scratch: Scratch,
 ) -> None:
     """One block of queries: its gradient, and what it adds to those of the keys and values."""
-    scaled_query = tile.query_rows(problem, block, scratch)
-    query = tile.rows(problem.queries(problem.query, block), "query as it is", scratch, problem.factors)
+    query = query_as_factor = tile.query_rows(problem, block, scratch)
+    if problem.way is Way.ROUNDED:
+        query_as_factor = tile.rows(problem.queries(problem.query, block), "query as factor", scratch, problem.factors)
     upstream = _Upstream(problem, block, saved, scratch)
     grad_query = scratch("grad_query", *query.shape).zero_()
     for keys in problem.key_tiles(block):
         key = tile.keys_of(problem.key, "key", block, keys, scratch)
-        weights = tile.exponents(problem, block, keys, scaled_query, key, scratch).sub_(upstream.shift)
+        weights = tile.exponents(problem, block, keys, query, key, scratch).sub_(upstream.shift)
         weights, grad_scores = upstream.through(keys, tile.exp_(problem, weights), gradients.mask)
         key = tile.keys_of(problem.key, "key", block, keys, scratch, problem.factors)
         tile.add_product(value_sum[:, keys], weights.transpose(1, 2), upstream.factor, scratch)
         tile.add_product(grad_query, grad_scores, key, scratch)
-        tile.add_product(key_sum[:, keys], grad_scores.transpose(1, 2), query, scratch)
+        tile.add_product(key_sum[:, keys], grad_scores.transpose(1, 2), query_as_factor, scratch)
     rows = problem.queries(gradients.query, block)
     rows.copy_(grad_query.mul_(problem.scale).view(rows.shape))
 

@@ -92,6 +92,13 @@ class Problem:
         return self.scale * (1.0 if self.has_float_mask else math.log2(math.e))
 
     @cached_property
+    def scale_left(self) -> float:
+        """What the gradient of the keys is still multiplied with: where queries are scaled, that is most of it."""
+        if self.way is not Way.WIDE:
+            return self.scale
+        return 1.0 if self.has_float_mask else math.log(2)  # scale / exponent_scale, also where both are zero
+
+    @cached_property
     def rows(self) -> int:
         """Queries that share a key, of all heads that do."""
         return self.query.shape[2] * self.query.shape[3]
