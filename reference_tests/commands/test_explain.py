@@ -31,7 +31,7 @@ from scratch_transformer.kit.mistakes.construction import (
     WIDTH_OF_HEADS,
 )
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
-from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH, NO_POSITIONS
+from scratch_transformer.kit.mistakes.embedding import ELSEWHERE, IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, NO_EPS, OF_PLACES, OF_RMS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.paths import OF_LENT_LAYERS
@@ -57,6 +57,7 @@ OF_OTHER_FORMS = {
     "B30": {SECOND_TABLE},
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},
+    "E2": {ELSEWHERE},
     "LN3": {LARGE_EPS, NO_EPS, OF_RMS, ZERO_BY_ZERO},
     "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
