@@ -71,7 +71,10 @@ MIXED_IN = "\n\nclass Network(FeedForward, nn.Module):\n    pass\n"
         "import a_package_nobody_has as other\n" + NETWORK.replace("FeedForward:", "FeedForward(other.Layer):"),
         NETWORK.replace("nn.Linear", "Halves.of") + "\n\nclass Halves:\n    of = None\n",
     ],
-    ids=["a module", "it has parameters()", "modules inherit it", "no part", "its base is not there", "no layers of torch's"],
+    ids=[
+        "a module", "it has parameters()", "modules inherit it", "no part",
+        "its base is not there", "no layers of torch's",
+    ],
 )  # fmt: skip
 def test_nothing_else_is(text, tmp_path):
     assert not any("B10" in result.ids for result in results(text, tmp_path).values())

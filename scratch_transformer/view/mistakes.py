@@ -82,6 +82,7 @@ NO_FORMS = {
     ("A21", "query and key are swapped"): "cross-attention's masks do not fit",
     ("A21", "values come from the decoder"): "cross-attention's masks do not fit",
     ("A27", "it stops where their lengths differ"): "it computes nothing",
+    ("A27", "the encoder is given a causal mask too, and no word of the source sees a later one"): UNKNOWN,
     ("B17", "before the first map instead"): UNKNOWN,
     ("LN10", "the mean of |x - μ|"): UNKNOWN,
     ("LN3", "1e-5"): "that is the right one here",

@@ -113,7 +113,7 @@ def _parts_of(thing: Any) -> list[Any]:
 
 
 def is_maker(thing: Any) -> bool:
-    """Whether a function makes a schedule of torch's for the optimizer that it is given, or its model's; or a function."""
+    """Whether a function makes a schedule of torch's for the optimizer or the model that it is given; or a function."""
     if not inspect.isfunction(thing):
         return False
     has_one = bool({*MADE} & names_in(thing)) and bool(optimizers(thing, {}) or hasattr(thing, "owner"))
