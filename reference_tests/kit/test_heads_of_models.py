@@ -82,3 +82,26 @@ def test_a_head_of_words_is_no_number_of_heads(tmp_path):
     """A model of one head, as its parts have it, is compared with one head."""
     model = check_text(ONE_HEAD, tmp_path)["SmallGPT"]
     assert model.verdict in FINE and [one.id for one in model.mistakes] == ["B1"]
+
+
+PACKED = """
+class PackedSelfAttention(nn.Module):
+    def __init__(self, embed_dim):
+        super().__init__()
+        self.in_proj_weight = nn.Parameter(torch.empty(3 * embed_dim, embed_dim))
+        self.in_proj_bias = nn.Parameter(torch.zeros(3 * embed_dim))
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
+        nn.init.xavier_uniform_(self.in_proj_weight)
+
+    def forward(self, x):
+        B, T, E = x.shape
+        q, k, v = F.linear(x, self.in_proj_weight, self.in_proj_bias).{}.permute(2, 0, 1, 3)
+        weights = (q @ k.transpose(1, 2) / E ** 0.5).softmax(dim=-1)
+        return self.out_proj(weights @ v), weights
+"""
+
+
+@pytest.mark.parametrize("cut", ["unflatten(-1, (3, E))", "view(B, T, 3, E)"])
+def test_queries_keys_and_values_of_one_matrix_are_no_three_heads(cut, tmp_path):
+    result = check_text(PACKED.format(cut), tmp_path)["PackedSelfAttention"]
+    assert (result.verdict, result.mistakes) == ("matches the builtin", [])

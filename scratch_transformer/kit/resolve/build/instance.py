@@ -196,11 +196,12 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any], is_attention: bool) 
 
 
 def _written_heads(made: nn.Module) -> int | None:
-    """The number of heads that is written into how features are cut."""
+    """The number of heads that is written into how features are cut: no 3 where one matrix has q, k and v."""
     own = dict.fromkeys(type(part) for _, part in walk(made) if is_own(type(part)))
     calls = [node for cls in own for node in nodes_of(cls) if isinstance(node, ast.Call)]
     written = (one.value for call in calls for one in _cut(call) if isinstance(one, ast.Constant))
-    return next((value for value in written if type(value) is int and value > 1), None)
+    is_packed = any(len(shape) == 2 and max(shape) == 3 * min(shape) for shape in _shapes(made))
+    return next((n for n in written if type(n) is int and n > 1 and not (is_packed and n == 3)), None)
 
 
 def _cut(call: ast.Call) -> list[ast.expr]:
