@@ -390,7 +390,7 @@ def test_of_a_loss_that_stops_the_way_to_call_it_that_came_farthest_is_told(tmp_
 
 CROSS_ENTROPY = """
 def cross_entropy(input, target, ignore_index=None):
-    losses = input.exp().sum(-1).log() - input.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    losses = input.logsumexp(-1) - input.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     if ignore_index is not None:
         kept = target != ignore_index
         return (losses * kept).sum() / COUNT

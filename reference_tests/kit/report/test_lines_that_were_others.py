@@ -175,7 +175,7 @@ class Decoder(nn.Module):
         (
             "self.emb = nn.Parameter(torch.randn(vocab_size, d_model))",
             "self.emb[x]",
-            "self.emb[x] * math.sqrt(self.emb.shape[-1])",
+            "self.emb[x] * self.emb.shape[-1] ** 0.5",
         ),
     ],
 )

@@ -81,7 +81,7 @@ OF_LOG_PROBABILITIES = {
     "of log-probabilities": {"loss_input": "log-probabilities"},
     "Kullback-Leibler divergence of log-probabilities": {"loss_input": "log-probabilities, divergence"},
 }
-LOSS_MISTAKES = ("T1", "T2", "T3", "T4", "T5", "A12", "B12")
+LOSS_MISTAKES = ("T1", "T2", "T3", "T4", "T5", "A12", "A26", "B12")
 
 LOSS = Kind(
     name="Loss",

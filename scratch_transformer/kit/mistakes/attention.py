@@ -10,6 +10,7 @@ UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens
 WEIGHTS_APART = "weights and values are summed each on its own"
 OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
 ZERO_TIMES_INFINITY = "the mask times -inf"
+CUT_OFF = "exp(x) is cut off at a largest number, above which all x count alike"
 ONE_HEAD = "one head of all features"
 ONE_TURNED = "one head of all features, merged as if there were several"
 NEAR_ZERO = "filled with a number near 0, which is far from -∞"

@@ -76,18 +76,20 @@ def _of_norms(module: nn.Module, form: str, line: str) -> Fix | None:
 
 
 def _of_words(module: nn.Module, form: str, line: str) -> Fix | None:
-    """E2: the words' table knows its own width."""
-    tables = [name for name, part in module.named_children() if isinstance(part, nn.Embedding)]
+    """E2: the words' table knows its own width, also one within a part."""
+    tables = {path.split(".")[0]: path for path, part in module.named_modules() if isinstance(part, nn.Embedding)}
     name = next((name for name in tables if f"self.{name}(" in line), None)
     if name is None:
         return None
-    width = f"self.{name}.embedding_dim"
+    width = f"self.{tables[name]}.embedding_dim"
     scaled = re.sub(rf"(self\.{name}\([\w.]*\))(?![.\[(]| ?\*\*)", rf"\1 * {width} ** 0.5", line)
     if form == DIVIDED:
         scaled = re.sub(
             rf"(self\.{name}\([\w.]*\)) ?/ ?(?=\(?[\w.]*sqrt\(|[\w.]+ ?\*\* ?\(?(?:0?\.5|1 ?/ ?2))", r"\1 * ", line
         )
     put = [scaled] if form in ("not scaled", DIVIDED) and scaled != line else []
+    if tables[name] != name and form != "not scaled":
+        put = []
     return Fix(f"self.{name}(…) * {width} ** 0.5.", put)
 
 

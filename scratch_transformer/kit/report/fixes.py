@@ -83,14 +83,20 @@ MATRIX = re.compile(r"self\.(?!b\w?\b|\w*bias)\w+ *=[^=\n]*\bParameter\([^\n]*,"
 """A parameter of two sizes, which is no bias."""
 
 
+OF_TORCHS = "dropout_p=self.p if self.training else 0.0, in the call: that function is not told of training otherwise."
+
+
 def settled_by(id: str, line: str) -> str:
     """The fix of a bias that is left out, as the line has it: by a setting, which is to be changed, or a parameter of
-    its own; and of embeddings that are rows of one. "" for anything else.
+    its own; of embeddings that are rows of one;
+    of dropout within torch's function. "" for anything else.
     """
     if id == "A14" and MATRIX.search(line):
         return "A vector beside each matrix, nn.Parameter(torch.zeros(d_model)), added to the product, if it is wanted."
     if id == "E2" and (row := re.search(r"(self\.[\w.]+)\[\w+\]", line)):
-        return f"{row[0]} * math.sqrt({row[1]}.shape[-1])."
+        return f"{row[0]} * {row[1]}.shape[-1] ** 0.5."
+    if id == "A18" and "scaled_dot_product_attention(" in line:
+        return OF_TORCHS
     found = SETTING.search(line) if id in ("A14", "LN6") else None
     name = next(filter(None, found.groups())) if found else ""
     return f"{name} = True, where that is set to False, if PyTorch's default is wanted." if name else ""

@@ -42,6 +42,26 @@ def of_heads(definition: Any) -> Line | None:
     return Line(start + kept[1] - lines_of(definition)[1], [line, check])
 
 
+HEADS = re.compile(r"(?i)(n|num|number_of)?_?heads?|h|n_?heads?")
+WIDTH = re.compile(r"(?i)d_?model|(hidden|emb(ed(ding)?)?|model|input)_?(size|dim|width)|n_?emb(d|ed)?|dim|width")
+"""What the number of heads and the width of tokens are called, of a constructor's parameters."""
+
+
+def of_told_heads(definition: Any) -> Line | None:
+    """A19: in a constructor that divides nothing, behind the line on which it keeps the number of heads."""
+    make = getattr(definition, "__dict__", {}).get("__init__")
+    told = [*inspect.signature(make).parameters] if inspect.isfunction(make) else []
+    heads = next((name for name in told if HEADS.fullmatch(name)), None)
+    width = next((name for name in told if WIDTH.fullmatch(name)), None)
+    lines, start = lines_of(make) if heads and width else ([], 0)
+    for number, line in enumerate(lines):
+        if re.match(rf"\s*self\.\w+ *= *{heads}\s*$", line.partition("#")[0]):
+            indent = re.match(r"\s*", line)[0]  # type: ignore[index]
+            check = f"{indent}assert {width} % {heads} == 0, f'{{{heads}=}} must divide {{{width}=}}'"
+            return Line(start + number - lines_of(definition)[1], [line.rstrip("\n"), check])
+    return None
+
+
 def of_keys(definition: Any) -> Line | None:
     """O11: a key of a group of parameters that is weight_decay misspelt, which the optimizer takes and never reads."""
     for number, line in enumerate(lines_of(definition)[0]):
@@ -51,6 +71,20 @@ def of_keys(definition: Any) -> Line | None:
             if word != KEY and is_like:
                 fix = f'"{KEY}" in place of "{word}": an optimizer takes any key, and of this one it reads nothing.'
                 return Line(number, [line.rstrip("\n").replace(word, KEY)], fix)
+    return None
+
+
+def of_no_mask(definition: Any) -> Line | None:
+    """A24: forward takes a mask and hands on None in its place, attention(x, x, x, mask=None)."""
+    forward = getattr(definition, "__dict__", {}).get("forward")
+    taken = inspect.signature(forward).parameters if inspect.isfunction(forward) else {}
+    lines, start = lines_of(forward) if taken else ([], 0)
+    for number, line in enumerate(lines):
+        found = re.search(r"\w\(.*\b(\w*mask\w*) ?= ?None(?= ?[,)])", line.partition("#")[0])
+        if found and found[1] in taken and not line.lstrip().startswith("def "):
+            put = re.sub(rf"\b{found[1]}( ?= ?)None(?= ?[,)])", rf"{found[1]}\1{found[1]}", line.rstrip("\n"))
+            fix = f"{found[1]}={found[1]}: what forward is given, not None."
+            return Line(start + number - lines_of(definition)[1], [put], fix)
     return None
 
 
@@ -66,5 +100,5 @@ def of_padding(definitions: Sequence[Any]) -> tuple[Any, Line] | None:
     return None
 
 
-FOUND = {"A19": of_heads, "O11": of_keys}
+FOUND = {"A19": of_heads, "A24": of_no_mask, "O11": of_keys}
 """By the definition alone."""

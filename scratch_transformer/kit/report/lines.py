@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of, source_of
+from scratch_transformer.kit.mistakes.attention import UNTOLD
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
 from scratch_transformer.kit.report import handed, kept, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
-from scratch_transformer.kit.report.patterns import OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
+from scratch_transformer.kit.report.patterns import AT_LAST, OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
 
 AROUND = 2
 """Lines shown before and after the one at fault."""
@@ -173,12 +174,17 @@ def _found(
     if id == "A25" and (without := unpassed.call(definitions)) is not None:
         file, start = inspect.getsourcefile(without.definition) or "", lines_of(without.definition)[1]
         return Place(file, start + without.line, [], without.fix)
+    if (id, form) == ("A24", UNTOLD) and (without := unpassed.call(definitions)) is not None:
+        file, start = inspect.getsourcefile(without.definition) or "", lines_of(without.definition)[1]
+        return Place(file, start + without.line, [], unpassed.OF_PADDING)
     side = re.match(r"\w*(enc|dec)\w* is not listened to", form) if id == "B28" else None
     for one in sums.layers_first(definitions) if id in OF_SUMS else definitions if id in READ and not side else ():
         if (number := READ[id](one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [], FIXES.get(id, ""))
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
-    usual: tuple[str | None, ...] = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id))
+    usual: tuple[str | None, ...] = (
+        (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id), AT_LAST.get(id))
+    )
     if id == "B30" and form.isidentifier():  # of a factory's own
         usual = (rf"^\s*{named} *=[^=]", *usual)
     if side is not None:
@@ -197,14 +203,22 @@ def _found(
         usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
     if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
         usual = (rf"({'|'.join(map(re.escape, sorted(norms)))})\(", *usual)
+    first = OF_FORMS.get((id, form))
+    if (id, form) == ("E2", "not scaled") and (
+        tables := _tables_of_words(definitions)
+    ):  # self.lut, which no name tells
+        first, usual = rf"({'|'.join(map(re.escape, tables))})\(", (first, *usual)
     looked = own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms
-    patterns = [*filter(None, (OF_FORMS.get((id, form)), *usual))]
+    patterns = [*filter(None, (first, *usual))]
     for unseen, pattern in ((unseen, pattern) for unseen in ((idle, ()) if idle else ((),)) for pattern in patterns):
         for room in looked:
             fits = [number for number in _fits(pattern, room) if (room.file, room.start + number) not in unseen]
             if fits:
                 at = _begin(_meant(fits, room, id, form, part), room)
                 return _of_its_kind(id, form, room.name, room.file, room.start + at, [])
+    for one in definitions if id == "A19" else ():
+        if (check := kept.of_told_heads(one)) is not None:
+            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + check.number, check.put)
     own = [*own, *rooms]
     return Place(own[0].file, own[0].start + _head(own[0].lines), []) if own else None
 
@@ -355,11 +369,16 @@ def _is_no_table(room: _Room) -> bool:
 
 def _embeds_words(room: _Room) -> bool:
     """Whether it makes the table of the words itself, or what may be that: none of positions."""
-    is_of_places = "pos" in room.name.lower() and "tok" not in room.name.lower()
-    return (
-        not is_of_places
-        and re.search(r"\bEmbedding\(|(emb|tok)\w* *= *(nn\.)?Parameter\(", "\n".join(room.lines)) is not None
-    )
+    code = "\n".join(room.lines)
+    if "pos" in room.name.lower() and "tok" not in room.name.lower():  # EmbeddingWithPositions has both
+        return re.search(r"(?i)\bEmbedding\(\w*vocab", code) is not None
+    return re.search(r"\bEmbedding\(|(emb|tok)\w* *= *(nn\.)?Parameter\(", code) is not None
+
+
+def _tables_of_words(definitions: Iterable[Any]) -> list[str]:
+    """The attributes that get an nn.Embedding, but for what is called positions, segments or types."""
+    found = set().union(*(sums.made_of(one, r"(^|\.)Embedding$") for one in definitions if isinstance(one, type)))
+    return sorted(name for name in found if name.startswith("self.") and not re.search("(?i)pos|seg|type", name))
 
 
 def _is_no_layer(room: _Room) -> bool:

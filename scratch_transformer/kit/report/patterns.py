@@ -59,7 +59,8 @@ PATTERNS: dict[str, str] = {
     "A5": r"tril|triu|mask", "A6": r"tril|triu|mask", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
     "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
-    "A18": r"dropout", "A40": r"(?i)dropout", "A19": r"(//|%) *[^\d\s]|int\(.*/|Linear\(.*heads",
+    "A18": r"softmax\(|scaled_dot_product_attention\(", "A40": r"(?i)dropout", "A26": r"\bexp\w*\(|\be *\*\*",
+    "A19": r"(//|%) *[^\d\s]|int\(.*/|Linear\(.*heads",
     "A21": r"matmul|@|bmm|einsum",
     "A22": r"cross|memory|\benc|\bmem|src_key_padding_mask",
     "A23": r"view|reshape|transpose|permute", "A24": r"mask", "A25": r"tril|triu|mask",
@@ -85,11 +86,13 @@ PATTERNS: dict[str, str] = {
 
 
 OTHERWISE = {
-    "LN3": r"/.*\b(std|var|sigma)", "LN10": r"mean|var", "A14": r"Parameter\(", "P2": r"\*\*",
+    "LN3": r"/.*\b(std|var|sigma)", "A18": r"dropout", "LN10": r"mean|var", "A14": r"Parameter\(", "P2": r"\*\*",
     "G3": r"view\(|reshape\(|permute\(",
     "B27": r"torch\.tensor\(|\bround\(",
 }  # fmt: skip
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent."""
+AT_LAST = {"LN3": r"\.(std|var)\(|sqrt\("}
+"""For what neither fits: what a norm divides by has a line of its own."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""
 SCALED = ("times d_model", "divided by √d_model", "plus √d_model")

@@ -18,6 +18,10 @@ OWN = (
     "Hand it a mask in the form that it takes: torch.tril(torch.ones(T, T)) is 1 where attending is allowed. Together "
     "with that of the padding, if there is one."
 )
+OF_PADDING = (
+    "Make a mask of the padding, ids != pad, and hand it on here in the form that is taken: (ids != pad)[:, None, None] "
+    "for scores (batch, heads, queries, keys). PyTorch's own encoder takes src_key_padding_mask=ids == pad."
+)
 OF_TORCH = (
     "Hand it a mask, which is True in PyTorch's own modules where attending is blocked: "
     "torch.ones(T, T).triu(1).bool() as {}."

@@ -22,6 +22,7 @@ from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.handed import HANDED
 from scratch_transformer.kit.judge.detectors.infinity import INFINITY
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
+from scratch_transformer.kit.judge.detectors.overflow import OVERFLOW
 from scratch_transformer.kit.judge.detectors.own_dropout import OWN_DROPOUT
 from scratch_transformer.kit.judge.detectors.padding import PADDING
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
@@ -41,6 +42,7 @@ DETECTORS = (
     *DEFAULT_DEVICES,
     *BEHAVIOUR,
     *INFINITY,
+    *OVERFLOW,
     *GRADIENTS,
     *BY_HAND,
     *DROPOUT,

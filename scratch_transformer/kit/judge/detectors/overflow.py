@@ -1,0 +1,69 @@
+"""A26 of a loss: logits that are large, all alike, which log_softmax takes as well as small ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from scratch_transformer.kit.judge.frames import DONE_AT, line_now
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
+from scratch_transformer.kit.kind import Finding, Probe
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import CUT_OFF
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+LIMITS = ("clamp", "clamp_", "clip", "clip_", "clamp_max", "clamp_max_", "minimum", "min")
+SHIFT = 1000.0
+"""Added to all logits: their differences, and with them the loss, stay what they were."""
+
+
+class _CutOff(TorchFunctionMode):
+    """At which line of a learner's numbers above 1, which no probabilities are, are made smaller by a limit."""
+
+    line = ""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = args[0].clone() if args and isinstance(args[0], Tensor) else None
+        output = func(*args, **(kwargs or {}))
+        is_limit = not self.line and getattr(func, "__name__", "") in LIMITS and isinstance(output, Tensor)
+        if (
+            is_limit
+            and given is not None
+            and given.shape == output.shape
+            and bool(((given > 1) & (output < given)).any())
+        ):
+            self.line = line_now()
+        return output
+
+
+def overflowing_loss(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A26: NaN, or another number where exp(x) is cut off, for logits of 1000, of what fits small ones."""
+    if session.kind.name != "Loss" or best is None or not best.recipe.loss_input.startswith("logits"):
+        return
+    small = session.ran[0].probe
+    probe = Probe("large", {**small.inputs, "logits": small.inputs["logits"] + SHIFT}, shows="logits of about 1000")
+    with torch.no_grad(), _CutOff() as limit:
+        result = session.run(probe)
+    if result.output is None or distance(result.output, session.variant(best.recipe, probe), probe) <= ROUNDED:
+        return
+    if not bool(torch.as_tensor(result.output).isfinite().all()):
+        yield Finding(MISTAKES["A26"], f"On {probe.shows}, the loss is infinite or NaN (not a number).", fix=OF_LOSSES)
+    elif limit.line:
+        right = "PyTorch's, which is that of the same logits without the 1000"
+        said = f"On {probe.shows}, the loss is {_number(result.output)}, not {right}. {DONE_AT}{limit.line}"
+        yield Finding(MISTAKES["A26"], said, CUT_OFF, fix=OF_LOSSES)
+
+
+OF_LOSSES = "F.cross_entropy(logits, target), or torch.log_softmax(logits, -1), which subtract the largest logit first."
+
+
+def _number(output: Any) -> str:
+    return f"{torch.as_tensor(output).double().mean().item():.3g}"
+
+
+OVERFLOW: tuple[tuple[tuple[str, ...], Detector], ...] = ((("A26",), overflowing_loss),)
