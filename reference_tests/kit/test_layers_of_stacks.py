@@ -89,3 +89,45 @@ class Encoder(nn.Module):
 def test_the_loop_of_the_layers_is_shown_and_no_other(tmp_path):
     (named,) = [named for named in check_text(STACK, tmp_path)["Encoder"].mistakes if named.id == "B19"]
     assert named.code[named.line - named.first].strip() == "for part in self:"
+
+
+WITH_ITS_NORM = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+
+    def forward(self, x):
+        future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        return self.attn(x, x, x, attn_mask=future, need_weights=False)[0]
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.attention = Attention(d_model, num_heads)
+        self.network = nn.Sequential(nn.Linear(d_model, 4 * d_model), nn.ReLU(), nn.Linear(4 * d_model, d_model))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.network(self.norm2(x))
+
+
+class SmallGPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, max_len):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.blocks = nn.Sequential({0}, nn.LayerNorm(d_model))
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, idx):
+        return self.head(self.blocks(self.tokens(idx) + self.places(torch.arange(idx.shape[1], device=idx.device))))
+"""
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_the_norm_in_the_sequential_of_the_layers_is_no_layer(number, tmp_path):
+    """However many layers are written out before it."""
+    text = WITH_ITS_NORM.replace("{0}", ", ".join(["Block(d_model, num_heads)"] * number))
+    assert check_text(text, tmp_path)["SmallGPT"].verdict == "matches the builtin"

@@ -138,9 +138,11 @@ MATRICES = 3
 
 
 def _layers(made: nn.Module) -> int:
-    """The length of the outermost list of layers of one class; 0 without one."""
+    """The length of the outermost list of layers of one class, without the norm that may stand last; 0 without one."""
     for _, part in walk(made):
         items = [item for item in part if item is not None] if isinstance(part, (nn.ModuleList, nn.Sequential)) else []
+        if len(items) > 1 and all(values.dim() < 2 for values in items[-1].parameters()):
+            items = items[:-1]
         matrices = [sum(values.dim() >= 2 for values in item.parameters()) for item in items]
         if items and len({type(item) for item in items}) == 1 and min(matrices) > MATRICES:
             return len(items)
