@@ -103,7 +103,7 @@ class TransformerClassifier(nn.Module):
         self.linear = nn.Linear(n_dim, n_classes)
 
     def forward(self, x, mask=None):
-        return self.linear(self.encoder(x, mask).mean(1))
+        return self.linear(self.encoder(x, mask)[:, 0])
 """
 
 

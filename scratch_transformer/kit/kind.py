@@ -180,6 +180,7 @@ class Candidate:
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     added_twice: names of its parts that have their residual inside, where it agrees with parts that have none.
     besides_layers: the name of a network that a model has besides its layers, without which it was explained.
+    of_whole: what it gave last, where its layers are compared in place of that.
     idle: its parts that nothing depends on, where its numbers are explained without them.
     told: the settings that went into it, where it was built again.
     is_tried: whether resolving it compared it with every design.
@@ -220,6 +221,7 @@ class Candidate:
         self.added_twice: tuple[str, ...] = ()
         self.besides_layers = ""
         self.ends_within = False
+        self.of_whole: list[Tensor] = []
         self.told: frozenset[str] = frozenset()
         self.is_tried = False
         self.drops = False

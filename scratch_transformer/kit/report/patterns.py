@@ -10,6 +10,7 @@ from scratch_transformer.kit.mistakes.attention import (
     ONE_HEAD,
     ONE_TURNED,
     OWN_VALUE,
+    POOLED,
     TARGET_ONLY,
     WEIGHTS_APART,
 )
@@ -133,6 +134,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("R4", "the keys are not, and the values are"): r"(?i)^\s*v\w* *=.*(rot|rope)",
     ("T4", "divided by all positions"): r"batchmean|\.mean\(|['\"]mean['\"]|/ *(\w+\.)*(numel|size|shape|len)\b",
     ("A27", CAUSAL_ENCODER): r"(?i)(src|source|enc|\bx_?)\w*mask\w* *=[^=]|enc\w*\(.*(tril|triu|mask|causal)",
+    ("A24", POOLED): r"mean\(|\bmax\(|amax\(|sum\(|\[:, *-1|pool\w*\(",
     ("A24", TARGET_ONLY): r"(?i)tril|triu|causal\w*\(|(trg|tgt|target)\w*mask\w* *=[^=]",
     ("A29", BESIDE_FLAG): r"(?i)causal.* and .*mask|mask.* and .*causal|causal\w* *=[^=]|\bif .*causal",
     ("A34", ""): r"\.byte\(|uint8|ByteTensor",

@@ -19,7 +19,7 @@ OWN = (
     "with that of the padding, if there is one."
 )
 OF_PADDING = (
-    "Make a mask of the padding, ids != pad, and hand it on here in the form that is taken: (ids != pad)[:, None, None] "
+    "Make a mask of the padding, ids != pad, and hand it on here in the form it takes: (ids != pad)[:, None, None] "
     "for scores (batch, heads, queries, keys). PyTorch's own encoder takes src_key_padding_mask=ids == pad."
 )
 OF_TORCH = (

@@ -25,6 +25,7 @@ from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
 from scratch_transformer.kit.judge.detectors.overflow import OVERFLOW
 from scratch_transformer.kit.judge.detectors.own_dropout import OWN_DROPOUT
 from scratch_transformer.kit.judge.detectors.padding import PADDING
+from scratch_transformer.kit.judge.detectors.pooled import POOLED_PADDING
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
 from scratch_transformer.kit.judge.detectors.scores import SCORES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
@@ -55,6 +56,7 @@ DETECTORS = (
     *HANDED,
     *OWN_DROPOUT,
     *PADDING,
+    *POOLED_PADDING,
     *FUTURE,
     *SAMPLES,
     *DEFAULTS,
