@@ -132,3 +132,27 @@ def test_a_whole_without_a_mask_is_shown_where_it_hands_none_on(tmp_path):
 def test_none_that_is_handed_on_in_place_of_a_mask_is_mended_in_its_call(tmp_path):
     line, put, fix = _shown(check_text(IN_A_PART.replace("mask=mask)))", "mask=None)))"), tmp_path)["Layer"], "A24")
     assert "mask=None" in line and put == [line.replace("mask=None", "mask=mask")] and fix.startswith("mask=mask")
+
+
+UNDROPPED = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x):
+        attended = self.inner(x, x, x, need_weights=False)[0]
+        SUM
+        return self.norm2(x + self.down(torch.relu(self.up(x))))
+"""
+
+
+@pytest.mark.parametrize("line", [
+    "x = self.norm1(x + attended)", "x = x + attended; x = self.norm1(x)", "x += attended; x = self.norm1(x)",
+])  # fmt: skip
+def test_sublayers_that_are_not_dropped_are_shown_where_they_are_added(line, tmp_path):
+    shown, _, fix = _shown(check_text(UNDROPPED.replace("SUM", line), tmp_path)["EncoderLayer"], "B6")
+    assert shown == line and fix == "x + self.dropout(sublayer(...))."

@@ -86,6 +86,17 @@ def norm_thrown_away(definition: Any) -> int | None:
     return None
 
 
+def undropped(definition: Any) -> int | None:
+    """At which line of a class, from 0, its forward makes the first sum of a residual connection without dropout."""
+    forward = _Forward(definition)
+    for statement in [*forward.statements()]:  # then all sums are known
+        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        is_sum = statement in forward.sums or (isinstance(statement, ast.Return) and forward.is_sum(statement.value))
+        if is_sum and not any(forward.is_called(call, DROPOUT) for call in calls):
+            return statement.lineno - 1
+    return None
+
+
 class _Forward:
     """The forward of a class, read from its first line to its last."""
 
