@@ -25,6 +25,13 @@ def test_losses_that_exp_overflows_in_are_named(powers, said, tmp_path):
     assert powers in named.code[named.line - named.first] and named.fix.startswith("F.cross_entropy")
 
 
+def test_a_limit_that_is_written_into_the_powers_is_named_at_its_line(tmp_path):
+    limit = "powers[powers > 1e12] = 1e12"
+    found = check_text(LOSS.replace("POWERS", f"logits.exp()\n    {limit}"), tmp_path)["cross_entropy"]
+    (named,) = found.mistakes
+    assert named.id == "A26" and "cut off" in named.form and named.code[named.line - named.first].strip() == limit
+
+
 @pytest.mark.parametrize("powers", [STABLE, f"{STABLE}.clamp(max=1.0)", "logits.softmax(-1).clamp(1e-12, 1.0)"])
 def test_losses_that_do_not_overflow_are_right(powers, tmp_path):
     assert check_text(LOSS.replace("POWERS", powers), tmp_path)["cross_entropy"].verdict == "matches the builtin"

@@ -30,13 +30,11 @@ class _CutOff(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = args[0].clone() if args and isinstance(args[0], Tensor) else None
         output = func(*args, **(kwargs or {}))
-        is_limit = not self.line and getattr(func, "__name__", "") in LIMITS and isinstance(output, Tensor)
-        if (
-            is_limit
-            and given is not None
-            and given.shape == output.shape
-            and bool(((given > 1) & (output < given)).any())
-        ):
+        name = getattr(func, "__name__", "")
+        left = args[0] if name == "__setitem__" else output if name in LIMITS else None  # powers[powers > 1e12] = 1e12
+        if self.line or given is None or not isinstance(left, Tensor) or given.shape != left.shape:
+            return output
+        if bool(((given > 1) & (left < given)).any()):
             self.line = line_now()
         return output
 
