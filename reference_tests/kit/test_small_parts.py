@@ -82,6 +82,29 @@ def test_what_more_there_is_in_a_network(more, between, verdict, tmp_path):
     assert (verdict == "mistake") == ("LN7" in {one.id for one in result.mistakes})
 
 
+GLU_WITHIN = """
+class SwiGLU(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.both = nn.Linear(width, 2 * width)
+
+    def forward(self, x):
+        gate, value = self.both(x).chunk(2, dim=-1)
+        return F.silu(gate) * value
+
+
+class FeedForward(nn.Sequential):
+    def __init__(self, dim, hidden):
+        super().__init__(nn.Linear(dim, hidden), SwiGLU(hidden), nn.Linear(hidden, dim))
+"""
+
+
+def test_a_gate_with_matrices_of_its_own_is_another_design(tmp_path):
+    """Between the two matrices of a network, where a function is meant."""
+    result = check_text(GLU_WITHIN, tmp_path)["FeedForward"]
+    assert result.verdict == "of a design that is not known here: a feed-forward network of 3 linear layers"
+
+
 @pytest.mark.parametrize("output, ids", [
     ("self.gamma * (x - mean / (std + self.eps)) + self.beta", {"LN1", "LN2", "LN14"}),
     ("self.gamma * ((x - mean) / (std + self.eps) + self.beta)", {"LN1", "LN2", "LN14"}),

@@ -622,3 +622,43 @@ def test_a_constructor_that_writes_into_a_weight_stops_where_gradients_are_on(da
     severe = [one for one in result.mistakes if one.severity == "mistake"]
     assert [one.id for one in severe] == ids
     assert all("= angles.sin()" in one.evidence and "no_grad" in one.fix for one in severe)
+
+
+OF_HEADS = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, seq_len, dim, base=10000):
+        super().__init__()
+        rates = base ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+        angles = FIRSTtorch.arange(seq_len)[:, None] * rates
+        table = torch.zeros(1, 1, seq_len, dim, dtype=torch.float64)
+        table[..., 0::2], table[..., 1::2] = angles.sin(), angles.cos()
+        self.register_buffer("position", table)
+
+    def forward(self, x):
+        return x + self.position
+"""
+
+
+@pytest.mark.parametrize("first, named", [("", set()), ("rates + ", {"P9"})])
+def test_positions_that_are_added_to_heads_are_given_heads(first, named, tmp_path):
+    """All rows of the table, to (B, h, T, d)."""
+    result = check_text(OF_HEADS.replace("FIRST", first), tmp_path)["PositionalEncoding"]
+    assert result.verdict in FINE and {one.id for one in result.mistakes} & {"P2", "P3", "P9"} == named
+    assert any("it was given one, (B, 1, T, E)" in note for note in result.notes)
+
+
+WITH_HEADS = """
+class Model(nn.Module):
+    def __init__(self, seq_len, dim):
+        super().__init__()
+        self.positions = PositionalEncoding(seq_len, dim)
+
+    def forward(self, x):
+        return self.positions(x)
+"""
+
+
+def test_what_a_class_gives_three_dimensions_is_given_no_heads(tmp_path):
+    """A sentence would come out of it with an axis more."""
+    result = check_text(OF_HEADS.replace("FIRST", "") + WITH_HEADS, tmp_path)["PositionalEncoding"]
+    assert result.verdict == "unknown mismatch"

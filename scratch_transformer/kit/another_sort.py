@@ -119,7 +119,7 @@ def _of_its_parts(value: Any, outcome: Outcome, module: nn.Module | None, librar
     kind, count = outcome.kind.name, _linears(module)
     if kind in NETWORKS and _is_bare_gate(module):
         return SAID.format("a gated linear unit without a projection after it")
-    if kind in NETWORKS and count > (3 if fitness.speaks_of_gates(value) else 2):
+    if kind in NETWORKS and count > (3 if fitness.speaks_of_gates(value) and not _gates_within(module) else 2):
         return SAID.format(f"a feed-forward network of {count} linear layers")
     if said := _of_its_norms(kind, outcome, library):
         return said
@@ -197,6 +197,12 @@ def _is_bare_gate(module: nn.Module | None) -> bool:
     shapes = [values.shape for values in module.parameters() if values.dim() == 2] if module is not None else []
     goes_back = len(shapes) == 2 and shapes[0] == (2 * shapes[1][1], shapes[1][0])
     return len(shapes) in (1, 2) and not goes_back and bool(GATE.search(type(module).__name__))
+
+
+def _gates_within(module: nn.Module | None) -> bool:
+    """Whether of several linear layers the first alone takes tokens: a GLU with matrices of its own comes behind it."""
+    layers = [part for _, part in walk(module) if isinstance(part, nn.Linear)] if module is not None else []
+    return sum(layer.in_features == layers[-1].out_features for layer in layers) == 1
 
 
 def _has_more(module: nn.Module | None) -> bool:

@@ -22,8 +22,10 @@ SENTENCES, ROWS, LENGTH = "sentences", "positions of every sentence", "length"
 SHIFTED = "sentences that are shifted"
 FROM_ONE = "positions from 1"
 LENGTH_FIRST = "the length first, then sentences and heads"
+OF_HEADS = "sentences of one head"
 """Orders of dimensions: of a loss that takes (B, T, V) alone, not (N, V), or that leaves out the last logits and the
-first targets itself; of a rotation with positions (B, T), and of one that takes (T, B, h, d_k)."""
+first targets itself; of a rotation with positions (B, T), and of one that takes (T, B, h, d_k); of positions that are
+added to heads, (B, 1, T, E)."""
 
 
 class CannotCall(Exception):
@@ -134,6 +136,8 @@ class Plan:
             return value.transpose(1, 2) if isinstance(value, Tensor) and value.dim() == 4 else value
         if self.order == LENGTH_FIRST:
             return value.permute(2, 0, 1, 3) if isinstance(value, Tensor) and value.dim() == 4 else value
+        if self.order == OF_HEADS:
+            return value.unsqueeze(1) if isinstance(value, Tensor) and value.dim() == 3 else value
         if self.order in batching.AXES:
             return batching.without_axes(value, self.order) if isinstance(value, Tensor) else value
         turn = self.order == "sequence first" and isinstance(value, Tensor) and value.dim() >= 2
@@ -144,6 +148,8 @@ class Plan:
             return value.permute(2, 0, 1)
         if self.order == LENGTH_FIRST and value.dim() == 4:
             return value.permute(1, 2, 0, 3)
+        if self.order == OF_HEADS:
+            return value.squeeze(1) if value.dim() == 4 else value
         if self.order in batching.AXES:
             return batching.with_axes(value, self.order)
         if self.order in (SENTENCES, SHIFTED):

@@ -21,7 +21,7 @@ from scratch_transformer.kit.resolve.build.finish import finish
 from scratch_transformer.kit.resolve.build.limits import limited
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, caching, calling, forwards, smoothing
-from scratch_transformer.kit.resolve.call.plan import SENTENCES, SHIFTED, CannotCall, Plan
+from scratch_transformer.kit.resolve.call.plan import OF_HEADS, SENTENCES, SHIFTED, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 PADS = {"pad", "src_pad", "tgt_pad"}
-SPECIAL = (*batching.AXES, caching.TOKENWISE)
+SPECIAL = (*batching.AXES, caching.TOKENWISE, OF_HEADS)
 """Orders of dimensions that are tried where no usual one fits."""
 MOST_NUMBERS = 30_000_000
 MOST_STOPS = 2
@@ -438,6 +438,8 @@ def _called(
         keeps = not is_function and caching.keeps(made)
         orders = calling.orders(kind, is_function, keeps, getattr(function, "__qualname__", "").partition(".")[0])
         orders = along.likely_first(orders, made)
+        if kind.name == "PositionalEncoding" and not is_function and not library.is_called_by_module(type(made)):
+            orders = (*orders, OF_HEADS)  # where a class calls it, that shows what it takes
         tables = library.tables_and_turning(function, actual)
         plans = calling.plans(function, kind.inputs, actual, orders, tables)
         plans = (plan for plan in plans if plan.gives_targets or not library.gives_targets)
