@@ -59,3 +59,32 @@ class Decoder(nn.Module):
 def test_y_beside_the_memory_is_the_target(tmp_path):
     result = check_text(DECODER, tmp_path)["Decoder"]
     assert (result.kind, result.verdict in FINE) == ("TokenDecoder", True), result
+
+
+HEADS = """
+class Head(nn.Module):
+    def __init__(self, d, d_H):
+        super().__init__()
+        self.d, self.d_H = d, d_H
+        self.q, self.k, self.v = (nn.Linear(d, d_H) for _ in range(3))
+
+    def forward(self, x):
+        scores = self.q(x) @ self.k(x).mT / WIDTH**0.5
+        return scores.softmax(-1) @ self.v(x)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d, d_h):
+        super().__init__()
+        self.up, self.down = nn.Linear(d, d_h), nn.Linear(d_h, d)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+"""
+
+
+def test_of_a_head_d_h_is_its_width_and_of_a_network_the_one_within(tmp_path):
+    """A head as wide as its model cannot tell √d_k from √d_model."""
+    right, wrong = (check_text(HEADS.replace("WIDTH", width), tmp_path) for width in ("self.d_H", "self.d"))
+    assert right["Head"].verdict in FINE and wrong["Head"].verdict == "mistake" and "A1" in wrong["Head"].ids, wrong
+    assert all(result["FeedForward"].verdict in FINE for result in (right, wrong)), right

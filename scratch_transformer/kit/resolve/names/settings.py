@@ -30,7 +30,7 @@ SETTINGS: dict[str, str] = {
         numberofheads noheads attnheads numatthead hn numofheads headcount nattnheads numqueryheads nquery
     """,
     "d_k": """
-        dk dv dq dkq dqk headdim dimhead headsize dhead dimkey dimvalue headwidth dkey dvalue dimperhead sizeperhead
+        dk dv dq dkq dqk dh headdim dimhead headsize dhead dimkey dimvalue headwidth dkey dvalue dimperhead sizeperhead
         dimensionperhead dhidhead dval attentionheadsize headdimension headfeatures dimk dimv
     """,
     "num_kv_heads": """
@@ -48,7 +48,7 @@ SETTINGS: dict[str, str] = {
         ffsize ffnnumhiddens dinner pfdim innerdim ffhiddendim feedforwarddim feedforwardsize ffnsize hiddenff
         hiddendim hiddensize hid dhidden
         dhid nhid hidden mlpdim mlphidden mlphiddendim dimmlp filtersize innersize inner ff ffw ffwsize ffinnerdim nff
-        dfeedforward hiddendimff dimfeedfwd positionwisedim ffinner dmlp nhidden ffndimension feedforwardhidden
+        dh dfeedforward hiddendimff dimfeedfwd positionwisedim ffinner dmlp nhidden ffndimension feedforwardhidden
         dimhidden intermediate hiddenlayersize ffwdim hiddenfeatures middim fsize
     """,
     "d_ff/d_model": """
