@@ -30,7 +30,9 @@ class FeedForwardGEGLU(nn.Module):
     "told, wide", [("d_model", "4 * d_model"), ("d_model", "5 * d_model"), ("d_model, d_ff", "d_ff")]
 )
 def test_it_is_a_network(told, wide, tmp_path):
-    result = check_text(GATE.format("", "gate") + NETWORK.format(told, wide, wide), tmp_path)["FeedForwardGEGLU"]
+    results = check_text(GATE.format("", "gate") + NETWORK.format(told, wide, wide), tmp_path)
+    assert [*results] == ["FeedForwardGEGLU"]  # its gate alone is no half of a network
+    result = results["FeedForwardGEGLU"]
     assert (result.verdict, result.limits) == ("matches the builtin", [])
     assert result.error < 1e-12
 

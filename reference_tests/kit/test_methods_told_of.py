@@ -52,6 +52,8 @@ class Model(nn.Module):
     def configure_optimizers(self):
         return torch.optim.Adam(self.parameters(), lr=1e-3)
 
+    sizes: dict = {}
+
     @classmethod
     def from_pretrained(cls, path):
         return torch.load(path)

@@ -325,4 +325,4 @@ def test_a_function_of_which_the_text_tells_is_listed_once(tmp_path):
     (tmp_path / "learner.py").write_text(TWICE_WRONG)
     report = process.check(find(str(tmp_path / "learner.py")), "learner.py")
     assert [(result.name, result.ids) for result in report.results] == [("train_model", ["T2", "T4"])]
-    assert report.ignored == ["plot"]
+    assert report.ignored == ["plot (it shows or logs)"]

@@ -93,7 +93,7 @@ def asked(looks_for_padding=True, is_causal_by_name=True):
         looks_for_padding=looks_for_padding, is_causal_by_name=is_causal_by_name, speaks_of_padding=True, replaced=[]
     )
     worst = lambda design, **options: (math.inf, None)  # noqa: E731
-    return SimpleNamespace(candidate=candidate, worst=worst, kind=SimpleNamespace(builtin=""))
+    return SimpleNamespace(candidate=candidate, worst=worst, kind=SimpleNamespace(builtin="", ids=()))
 
 
 def named(session, change, twins=()):
@@ -163,7 +163,7 @@ def test_a_causal_mask_that_nobody_asks_for_is_a_design():
     change = of("A25")
     for is_asked, design in ((False, RIGHT.with_(dict(change.entries))), (True, RIGHT)):
         candidate = SimpleNamespace(is_causal_by_name=is_asked, replaced=[])
-        session = SimpleNamespace(kind=SimpleNamespace(designs={"": {}}), candidate=candidate)
+        session = SimpleNamespace(kind=SimpleNamespace(designs={"": {}}, ids=()), candidate=candidate)
         assert judged._design(session, Hypothesis("", (change,))) == design
 
 

@@ -12,7 +12,8 @@ from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_o
 LINEAR = re.compile(r"\bLinear\(")
 NORMS = re.compile(r"norm", re.IGNORECASE)
 OTHERWISE = re.compile(
-    r"softmax|attention|Embedding|Module(List|Dict)|Sequential|Conv|LSTM|GRU|Parameter|^cat$|matmul|einsum|argmax|view|reshape",
+    r"softmax|attention|Embedding|Module(List|Dict)|Sequential|Conv|LSTM|GRU|Parameter|^cat$|^chunk$|^split$|matmul|einsum|argmax|"
+    r"view|reshape",
     re.IGNORECASE,
 )
 """Names in what is more than that."""

@@ -114,7 +114,7 @@ def _of_method(name: str, function: Any, cls: Any) -> str:
     if re.search(r"\b(load|from) (from )?(checkpoint|pretrained|state|weights)|\bsave\b", called):
         return KEEPS
     if isinstance(vars(cls)[name], staticmethod):
-        users = [one for other, one in vars(cls).items() if other != name and name in names_in(one)]
+        users = [one for other, one in vars(cls).items() if other != name and callable(one) and name in names_in(one)]
         return A_PART.format(cls.__name__) if users else UNKNOWN
     is_one = methods.WRITES.search(plain(name)) and issubclass(cls, nn.Module)
     if not is_one:
