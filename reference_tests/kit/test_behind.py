@@ -10,6 +10,8 @@ from scratch_transformer.kit import process
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report.words import explanation
 
+pytestmark = pytest.mark.long
+
 NORM = """
 class LayerNorm(nn.Module):
     def __init__(self, d_model, eps=1e-5):

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 ENCODER = """
 def make_mask(ids, pad=0, device=DEFAULT):
     return (ids != torch.full_like(ids, pad).to(device))[:, None, None]

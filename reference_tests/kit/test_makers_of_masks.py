@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 FUNCTIONS = """
 def make_the_mask(tokens, pad_value, device="cpu"):
     filled = torch.full_like(tokens, pad_value).to(device)

@@ -6,6 +6,8 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import NOT_ASKED, OF_KEYS
 
+pytestmark = pytest.mark.long
+
 PARTS = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, num_heads):

@@ -24,6 +24,8 @@ class TinyGPT(nn.Module):
 PYDANTIC = """
 from pydantic import BaseModel, ConfigDict
 
+pytestmark = pytest.mark.long
+
 class Output(BaseModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)
     logits: torch.FloatTensor

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 BLOCK = """
 class Norm(nn.Module):
     def __init__(self, eps=1e-5):

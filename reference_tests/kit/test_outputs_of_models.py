@@ -8,6 +8,8 @@ MODEL = """
 from dataclasses import dataclass
 from typing import NamedTuple
 
+pytestmark = pytest.mark.long
+
 OUTPUT
 
 class LanguageModel(nn.Module):

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 DROPOUT = """
 class {name}(nn.Module):
     def __init__(self, p=0.1):

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 REPEATS = """
 def repeat_kv(x, n_rep):
     B, kv, T, d = x.shape

@@ -206,6 +206,8 @@ LEFT = """
 import torch
 from torch import nn
 
+pytestmark = pytest.mark.long
+
 
 def expand_attention(query, key, value):
     return query * 3

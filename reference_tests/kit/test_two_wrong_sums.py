@@ -8,6 +8,8 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.trials import match
 
+pytestmark = pytest.mark.long
+
 HEADS = """
 class Heads(nn.Module):
     def __init__(self, width, n_heads):

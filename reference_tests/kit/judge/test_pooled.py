@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 CLASSIFIER = """
 class SentenceClassifier(nn.Module):
     def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, num_classes, dropout=0.1, max_len=64):
