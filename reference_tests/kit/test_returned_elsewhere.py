@@ -52,3 +52,40 @@ def test_a_table_that_is_returned_is_to_be_where_the_vectors_are(changes, after,
     assert (result.verdict, result.ids) == (("mistake", ["B32"]) if is_named else ("matches the builtin", [])), result
     for named in result.mistakes if is_named else ():
         assert "returned" in named.evidence and "torch.zeros(length" in named.code[named.line - named.first]
+
+
+TURNED = """
+from einops import rearrange
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class TurningAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.num_heads, width = num_heads, d_model // num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+        rates = 10000.0 ** (-2 * torch.arange(width // 2) / width)
+        KEPT
+
+    def turn(self, x):
+        angles = torch.arange(x.size(-2), device=x.device)[:, None] * rearrange(self.rates, "w -> 1 w")
+        even, odd, cos, sin = x[..., 0::2], x[..., 1::2], angles.cos(), angles.sin()
+        return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
+
+    def forward(self, x):
+        q, k, v = (rearrange(w(x), "b t (h d) -> b h t d", h=self.num_heads) for w in (self.q, self.k, self.v))
+        causal = torch.ones(x.size(1), x.size(1), device=x.device).tril()
+        scores = (self.turn(q) @ self.turn(k).mT / q.size(-1) ** 0.5).masked_fill(causal == 0, float("-inf"))
+        return self.o(rearrange(scores.softmax(-1) @ v, "b h t d -> b t (h d)"))
+"""
+
+
+@pytest.mark.parametrize("kept, ids", [
+    ("self.rates = rates", ["B32"]), ('self.register_buffer("rates", rates, persistent=False)', []),
+])  # fmt: skip
+def test_what_einops_is_given_stays_where_the_learner_left_it(kept, ids, tmp_path):
+    """What the learner's file says of devices counts, wherever in einops the tensors of two devices meet."""
+    result = check_text(TURNED.replace("KEPT", kept), tmp_path)["TurningAttention"]
+    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids, result

@@ -38,6 +38,8 @@ MAKERS = frozenset(
     ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint", "randn", "randperm", "tensor")
     + ("tril_indices", "triu_indices", "zeros")
 )
+STAND_INS = "scratch_transformer.kit.discover"
+"""Where the packages are that are not installed; what the learner's code calls there, einops.rearrange, is its own."""
 UNSEEN = re.compile(r"(Bool|Byte|Double|Float|Half|Int|Long|Short|^)Tensor$|^from_numpy$")
 """What makes tensors that a mode for functions is not told of."""
 
@@ -241,7 +243,8 @@ def _learners() -> FrameType | None:
     while frame is not None:
         if is_learners(frame):
             return None if is_the_kits else frame
-        if frame.f_globals.get("__name__", "").startswith("scratch_transformer.kit"):
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("scratch_transformer.kit") and not module.startswith(STAND_INS):
             is_the_kits = frame.f_code.co_name != "__torch_function__"  # a mode, and what it calls, stands between
         frame = frame.f_back
     return None
