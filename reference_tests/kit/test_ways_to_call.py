@@ -718,3 +718,13 @@ def test_a_norm_that_is_called_one_of_rows_is_given_rows(name, axis, ids, tmp_pa
     """Axis 1 of (N, features) has the features."""
     result = check_text(NORM_OF_ROWS.replace("NAME", name).replace("AXIS", axis), tmp_path)[name]
     assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids
+
+
+@pytest.mark.parametrize("said, used, ids", [
+    ("(batch, features)", "", []), ("(batch, length, features)", "", ["LN7"]),
+    ("(batch, features)", "norm = Normalizer(8)", ["LN7"]),
+])  # fmt: skip
+def test_nor_is_one_that_says_so_and_that_nothing_uses_given_sequences(said, used, ids, tmp_path):
+    text = NORM_OF_ROWS.replace("NAME:", f'Normalizer:\n    """Layer normalization of x: {said}."""\n')
+    result = check_text(f"{text.replace('AXIS', '1')}\n{used}\n", tmp_path)["Normalizer"]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids

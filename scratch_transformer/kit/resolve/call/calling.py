@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import linecache
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -107,14 +108,26 @@ def _is_longest(name: str) -> bool:
 
 OF_ROWS_ALONE = re.compile(r"1[dD]$")
 """In the name of a norm, as of torch's BatchNorm1d: it takes (N, features)."""
+SAID_OF_ROWS = re.compile(r"(?i)\((n|b|batch|batch_size), *(c|d|dim|features|num_features)\)")
+"""The same in its docstring; what else the file gives it may have another shape."""
 
 
-def orders(kind: Kind, is_function: bool, keeps: bool = False, name: str = "") -> tuple[str, ...]:
+def is_of_rows(function: Any) -> bool:
+    """Whether the class of a norm's method says that it takes rows, by its name, or in words where nothing uses it."""
+    name = getattr(function, "__qualname__", "").partition(".")[0]
+    said = getattr(getattr(function, "__globals__", {}).get(name), "__doc__", None) or ""
+    code = getattr(function, "__code__", None)
+    lines = linecache.getlines(code.co_filename) if code is not None else []
+    is_used = any(re.search(rf"\b{name}\(", line) and not line.lstrip().startswith("class ") for line in lines)
+    return bool(OF_ROWS_ALONE.search(name) or (SAID_OF_ROWS.search(said) and not is_used))
+
+
+def orders(kind: Kind, is_function: bool, keeps: bool = False, rows: bool = False) -> tuple[str, ...]:
     """The orders of dimensions in which a component may take its tensors, the likeliest first.
 
-    keeps: whether it keeps keys and values between calls. name: its own.
+    keeps: whether it keeps keys and values between calls. rows: whether it says that it takes these.
     """
-    if OF_ROWS_ALONE.search(name) and kind.name in ("LayerNorm", "RMSNorm"):
+    if rows and kind.name in ("LayerNorm", "RMSNorm"):
         return batching.ALONE, *USUAL
     if kind.name in ("AdamW", "DecayGroups", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
         return ("batch first",)

@@ -436,7 +436,7 @@ def _called(
     try:
         is_function = not isinstance(made, nn.Module) or isinstance(made, Weighted)
         keeps = not is_function and caching.keeps(made)
-        orders = calling.orders(kind, is_function, keeps, getattr(function, "__qualname__", "").partition(".")[0])
+        orders = calling.orders(kind, is_function, keeps, calling.is_of_rows(function))
         orders = along.likely_first(orders, made)
         if kind.name == "PositionalEncoding" and not is_function and not library.is_called_by_module(type(made)):
             orders = (*orders, OF_HEADS)  # where a class calls it, that shows what it takes
