@@ -88,3 +88,23 @@ def test_of_a_head_d_h_is_its_width_and_of_a_network_the_one_within(tmp_path):
     right, wrong = (check_text(HEADS.replace("WIDTH", width), tmp_path) for width in ("self.d_H", "self.d"))
     assert right["Head"].verdict in FINE and wrong["Head"].verdict == "mistake" and "A1" in wrong["Head"].ids, wrong
     assert all(result["FeedForward"].verdict in FINE for result in (right, wrong)), right
+
+
+DIVIDED = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, d_h=4):
+        super().__init__()
+        self.d_h, self.d_k = d_h, d_model // d_h
+        self.maps = nn.ModuleList([nn.Linear(d_model, d_model) for _ in range(4)])
+
+    def forward(self, x):
+        q, k, v = (one(x).view(*x.shape[:2], self.d_h, self.d_k).transpose(1, 2) for one in self.maps[:3])
+        heads = (q @ k.mT / WIDTH**0.5).softmax(-1) @ v
+        return self.maps[3](heads.transpose(1, 2).flatten(2))
+"""
+
+
+def test_what_divides_the_width_is_how_many_heads_there_are_whatever_it_is_called(tmp_path):
+    right, wrong = (check_text(DIVIDED.replace("WIDTH", width), tmp_path) for width in ("self.d_k", "self.d_h"))
+    assert right["SelfAttention"].verdict in FINE, right
+    assert wrong["SelfAttention"].ids == ["A1"] and "√heads" in wrong["SelfAttention"].mistakes[0].form, wrong

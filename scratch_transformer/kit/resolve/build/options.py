@@ -342,7 +342,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
     """Of the settings that the name may mean; none that is whole where a fraction is wanted."""
     if not wish.is_required and settings_of(wish.name) == ("num_layers",) and "num_layers" not in values.own:
         return []  # of what has no layers, n=10000 is something else
-    if not values.own.intersection(values.meanings(wish.name)) and (heads := _heads_by_use(wish, values)):
+    means_nothing = not values.own.intersection(values.meanings(wish.name))
+    if (means_nothing or wish.word == "dh") and (heads := _heads_by_use(wish, values)):
         return heads
     try:
         number = values(wish.name)
@@ -374,7 +375,7 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
 
 
 def _heads_by_use(wish: Wish, values: Values) -> list[Any]:
-    """For n, or d_h=8, which mean nothing here, by which the width is divided."""
+    """For n, which means nothing here, or d_h=8, which may be a head's width, by which the width is divided."""
     is_number = wish.is_required or type(wish.default) is int
     if not (is_number and "num_heads" in wish.use.meant and "num_heads" in values.own) or "num_heads" in values.names:
         return []
