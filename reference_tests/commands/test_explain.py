@@ -42,7 +42,7 @@ OF_OTHER_FORMS = {
     "A5": {LENT},
     "A11": {ROWS_TOO},
     "A15": {OUTPUT_ALONE},
-    "A24": {TARGET_ONLY, UNTOLD},
+    "A24": {LENT, TARGET_ONLY, UNTOLD},
     "A25": {NOT_ASKED, LENT, BESIDE_A_MASK},
     "A28": {SHARED_BOTH},
     "A30": {TOLD_DEVICE},

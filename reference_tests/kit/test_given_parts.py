@@ -489,6 +489,44 @@ def test_the_mask_that_a_given_layer_may_make_is_not_missed(tmp_path):
     assert (said.severity, "its own" in said.form) == ("note", False)
 
 
+COUNTED = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, h, hides_future=False):
+        super().__init__()
+        self.h, self.hides_future = h, hides_future
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, Q, K, V, pad):
+        maps = zip((self.q, self.k, self.v), (Q, K, V))
+        q, k, v = (one(x).view(*x.shape[:2], self.h, -1).transpose(1, 2) for one, x in maps)
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        for row, count in enumerate(pad):
+            scores[row, :, :, -count:] = -math.inf
+        if self.hides_future:
+            scores = scores + torch.full_like(scores, -math.inf).triu(1)
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, d_ff, h):
+        super().__init__()
+        self.own, self.cross = MultiHeadAttention(d_model, h, hides_future=True), MultiHeadAttention(d_model, h)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(3))
+
+    def forward(self, x, memory, pad):
+        x = self.norms[0](x + self.own(x, x, x, pad))
+        x = self.norms[1](x + self.cross(x, memory, memory, pad))
+        return self.norms[2](x + self.network(x))
+"""
+
+
+def test_what_a_lent_attention_is_not_told_is_not_ignored(tmp_path):
+    """What pad means, a count for each sentence, nothing tells; so the reference attends without a mask."""
+    result = check_text(COUNTED, tmp_path)["DecoderLayer"]
+    assert (result.verdict in RIGHT, result.replaced) == (True, ["MultiHeadAttention"]), result
+
+
 TABLES = """
 class Encoder(nn.Module):
     def __init__(self, word_emb: nn.Embedding, num_heads: int, d_ff: int, num_layers: int,

@@ -36,7 +36,7 @@ from scratch_transformer.kit.judge.stops import miscut
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.judge.written import is_scaled_beside, right_width
-from scratch_transformer.kit.kind import ONE_LENGTH, PARTS, Candidate, Diagnosis, Finding, Verdict
+from scratch_transformer.kit.kind import NO_MASK, ONE_LENGTH, PARTS, Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import (
     AS_IN_T5,
@@ -273,7 +273,8 @@ def _is_note(session: Session, change: Change, best: Hypothesis | None = None) -
 
 def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
-    if (change.id, change.form) in OF_LENT and _is_lent_what_attends(session):
+    takes_none = NO_MASK in session.candidate.limits and (change.id, change.form) == ("A24", "")
+    if ((change.id, change.form) in OF_LENT or takes_none) and _is_lent_what_attends(session):
         return LENT
     if change.id == "B1" and change.part:
         return MIXED_NORMS

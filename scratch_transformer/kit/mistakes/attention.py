@@ -645,7 +645,7 @@ print("by view alone, token 0 has head 0 of both tokens:", wrong[0, 0])
         source=MASKS,
         mathematics="right: softmax(s + {0, -∞})      here: softmax(s)",
         changes={"": {"masking": "ignored"}, "padding is ignored": {"padding": "ignored"}},
-        severities={TARGET_ONLY: "harmless", UNTOLD: "harmless"},
+        severities={TARGET_ONLY: "harmless", UNTOLD: "harmless", LENT: "note"},
         fixes={TARGET_ONLY: "tgt_mask = (tgt != pad)[:, None, None, :] & causal: padding and future in one mask."},
         demo="""\
 import torch
