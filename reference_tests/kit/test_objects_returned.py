@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 {output}
 
@@ -23,8 +25,6 @@ class TinyGPT(nn.Module):
 """
 PYDANTIC = """
 from pydantic import BaseModel, ConfigDict
-
-pytestmark = pytest.mark.long
 
 class Output(BaseModel):
     model_config = ConfigDict(arbitrary_types_allowed=True)

@@ -4,11 +4,11 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 from dataclasses import dataclass
 from typing import NamedTuple
-
-pytestmark = pytest.mark.long
 
 OUTPUT
 

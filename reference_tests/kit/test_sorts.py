@@ -10,6 +10,8 @@ from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report import text
 from scratch_transformer.kit.report.finding import Report
 
+pytestmark = pytest.mark.long
+
 SOURCE = """
 import abc
 from dataclasses import dataclass
@@ -205,8 +207,6 @@ def test_there_is_a_reason_for_each(ignored):
 LEFT = """
 import torch
 from torch import nn
-
-pytestmark = pytest.mark.long
 
 
 def expand_attention(query, key, value):

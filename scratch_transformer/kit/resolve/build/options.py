@@ -25,6 +25,7 @@ from scratch_transformer.kit.resolve.build.tokenizer import KNOWS, Tokenizer, is
 from scratch_transformer.kit.resolve.build.values import Values
 from scratch_transformer.kit.resolve.names.inputs import FILLED, first_or_last, is_fill
 from scratch_transformer.kit.resolve.names.settings import (
+    EITHER,
     FLAG,
     FLAGS,
     FRACTIONS,
@@ -343,7 +344,7 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
     if not wish.is_required and settings_of(wish.name) == ("num_layers",) and "num_layers" not in values.own:
         return []  # of what has no layers, n=10000 is something else
     means_nothing = not values.own.intersection(values.meanings(wish.name))
-    if (means_nothing or wish.word == "dh") and (heads := _heads_by_use(wish, values)):
+    if (means_nothing or wish.word in EITHER) and (heads := _heads_by_use(wish, values)):
         return heads
     try:
         number = values(wish.name)

@@ -255,6 +255,10 @@ def is_called_head(name: str) -> bool:
     return re.fullmatch(r"(?i)(?!.*(multi|lm|class)).*head", name) is not None
 
 
+EITHER = {"dh"}
+"""Names of a width that number heads, where the width of the model is divided by them."""
+
+
 def is_setting(name: str) -> bool:
     """Whether the whole name, and not only its end, is one for a setting."""
     return plain(name) in _settings() or bool(_by_words(name))

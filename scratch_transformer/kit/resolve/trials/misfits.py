@@ -31,7 +31,8 @@ from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
-from scratch_transformer.kit.resolve.names.settings import is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import EITHER, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
 SIZES = ((2, 5, 30, 3), (3, 7, 44, 4), (5, 4, 42, 6))
@@ -324,6 +325,6 @@ def _is_known(thing: type[nn.Module], kind: Kind) -> bool:
     called = [p for p in construct.parameters_of(thing.forward) if p.name != "self" and p.default is p.empty]
     tensors = tuple(name for name in kind.inputs if "mask" not in name)
     named = [p for p in called if "mask" not in p.name.lower()]
-    return all(is_setting(p.name) or is_config(p) for p in built) and (
+    return all((is_setting(p.name) and plain(p.name) not in EITHER) or is_config(p) for p in built) and (
         len(named) == 1 or all(input_of(p.name, (*tensors, "x", "memory")) for p in named)
     )
