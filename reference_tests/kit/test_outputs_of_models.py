@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
 
 pytestmark = pytest.mark.long
 
@@ -73,3 +74,41 @@ def test_what_takes_it_for_the_scores_always_stops(output, returns, fix, tmp_pat
 def test_a_forward_that_also_returns_a_tensor_may_be_asked_for_one(tmp_path):
     returns = "return logits if targets is None else (logits, loss)"
     assert _generate("", returns, "logits", "", tmp_path).verdict == "matches the builtin"
+
+
+CACHED = """
+from dataclasses import dataclass
+
+@dataclass
+class Scored:
+    scores: torch.Tensor
+    kv_caches: list
+
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, max_len):
+        super().__init__()
+        self.max_len, self.words = max_len, nn.Embedding(vocab_size, d_model)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, ids, kv_caches=None):
+        x = self.words(ids)
+        return Scored(scores=self.head(x), kv_caches=[(x[:, None], x[:, None])])
+
+    @torch.no_grad()
+    def generate(self, ids, max_new_tokens):
+        found = self.forward(ids)
+        for _ in range(max_new_tokens):
+            if found.kv_caches[0][0].shape[2] >= self.max_len:
+                break
+            word = found.scores[:, -1].argmax(-1, keepdim=True)
+            ids = torch.cat((ids, word), 1)
+            found = self.forward(word, kv_caches=KEPT)
+        return ids
+"""
+
+
+@pytest.mark.parametrize("kept, ids", [("found.kv_caches", []), ("None", ["D11"])])
+def test_what_the_model_keeps_is_in_its_object_too(kept, ids, tmp_path):
+    result = check_text(CACHED.replace("KEPT", kept), tmp_path)["LanguageModel.generate"]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids, result
+    assert (result.verdict in FINE) == (not ids), result

@@ -10,7 +10,7 @@ from scratch_transformer.kit.mistakes.attention import ATTENTION
 from scratch_transformer.kit.mistakes.blocks import BLOCKS
 from scratch_transformer.kit.mistakes.decoding import DECODING
 from scratch_transformer.kit.mistakes.embedding import EMBEDDING
-from scratch_transformer.kit.mistakes.normalization import NORMALIZATION
+from scratch_transformer.kit.mistakes.normalization import AT_LEAST, NORMALIZATION
 from scratch_transformer.translation.config import Model
 
 CHAPTERS = {
@@ -86,6 +86,8 @@ NO_FORMS = {
     ("B17", "before the first map instead"): UNKNOWN,
     ("LN10", "the mean of |x - μ|"): UNKNOWN,
     ("LN3", "1e-5"): "that is the right one here",
+    ("LN3", f"{AT_LEAST}, and ε is added to that"): "every token's features vary more",
+    ("LN3", f"{AT_LEAST}, and none is added"): "every token's features vary more",
     ("LN7", "over the batch"): "the batch is one sentence",
     ("LN7", "over all dimensions at once"): UNKNOWN,
     ("B8", "ReLU in place of GELU"): "the model has ReLU",

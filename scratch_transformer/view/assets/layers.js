@@ -52,7 +52,6 @@ export function layerNorm(x, { alpha, bias }, how, record) {
     if (how.variance === "no root") return v + eps; // mistake
     if (how.variance === "two roots") return Math.sqrt(Math.sqrt(v) + eps); // mistake
     if (how.variance === "squared") return Math.sqrt(v * v + eps); // mistake
-    if (how.variance === "at least eps") return Math.sqrt(Math.max(v, eps) + (how.eps_inside ? eps : 0)); // as good
     const right = how.eps_inside ? Math.sqrt(v + eps) : Math.sqrt(v) + eps;
     return how.variance === "multiplied" ? 1 / right : right; // mistake
   });

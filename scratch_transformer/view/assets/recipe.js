@@ -72,7 +72,7 @@ export const RECIPE = {
   eps_inside: [true, false],
   norm_dims: ["features", "tokens", "tokens and features"],
   norm_kind: ["norm", "rms", "divided only"],
-  variance: ["centred", "difference of squares", "no root", "two roots", "squared", "multiplied", "at least eps"],
+  variance: ["centred", "difference of squares", "no root", "two roots", "squared", "multiplied"],
   embedding_scale: Object.keys(EMBEDDING_SCALES),
   positions: ["as trained", "none"],
   angles: Object.keys(ANGLES),

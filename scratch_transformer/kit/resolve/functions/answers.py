@@ -15,7 +15,8 @@ from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.judge.frames import Function
 
 SCORES = re.compile(r"logit|score|pred|prob|^outp?u?t?$|^y_?hat$")
-KEPT = re.compile(r"cache|past|kv|present|state|hidden|att|weight")
+CACHES = re.compile(r"cache|past|kv|present")
+KEPT = re.compile(rf"{CACHES.pattern}|state|hidden|att|weight")
 """What is given beside the scores and is more than a number: no toy gives that."""
 
 
@@ -36,9 +37,10 @@ class Made(NamedTuple):
             return f"{', '.join(self.fields)} = self(ids)."
         return f'logits = self(ids)["{self.scores}"].' if self.cls is dict else f"logits = self(ids).{self.scores}."
 
-    def __call__(self, logits: Tensor) -> Any:
-        """It, with logits where its scores are, and nothing else."""
-        values = {name: logits if name == self.scores else None for name in self.fields}
+    def __call__(self, logits: Tensor, past: Any = None) -> Any:
+        """It, with logits where its scores are, what stands for keys and values where these are, and nothing else."""
+        kept = {name: past if CACHES.search(name.lower()) else None for name in self.fields}
+        values = kept | {self.scores: logits}
         if self.cls is tuple:
             return tuple(values.values())
         if issubclass(self.cls, (dict, tuple)):

@@ -148,7 +148,7 @@ class ToyModel(nn.Module):
         logits = logits if ids.dim() == 2 else logits[0]
         logits = logits.transpose(0, 1) if turned and not self.reading.last_only else logits
         if self.answers is not None:
-            return self.answers(logits)
+            return self.answers(logits, past)
         answer: Any = logits.numpy() if of_arrays else logits
         return (answer, *[past] * max(1, values_asked_for() - 1)) if self.reading.pair else answer
 
