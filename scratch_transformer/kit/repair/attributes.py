@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import tree_of
 from scratch_transformer.kit.judge.frames import function_of, line_of, nodes_at
-from scratch_transformer.kit.judge.stops.attributes import is_own_module, is_set_nowhere, own_classes, read_by
+from scratch_transformer.kit.judge.stops.attributes import given_to, is_own_module, is_set_nowhere, own_classes, read_by
 from scratch_transformer.kit.repair import alike
 from scratch_transformer.kit.repair.edits import Repair, around, is_called, of_attributes, of_whole_attributes
 
@@ -80,7 +80,7 @@ def _like(owner: nn.Module, name: str, cls: ast.AST) -> str:
 
 def set_on(owner: nn.Module, classes: list[type]) -> list[str]:
     """The attributes that an object has or that its classes set, and their methods."""
-    own = [*vars(owner), *owner._modules, *owner._parameters, *owner._buffers]
+    own = given_to(owner)
     nodes = [node for cls in classes for node in ast.walk(tree_of(cls) or ast.Module([], []))]
     stored = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
     own += [node.attr for node in stored if ast.unparse(node.value) == "self"]

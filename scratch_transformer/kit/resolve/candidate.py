@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
@@ -222,18 +223,25 @@ class Resolved(Candidate):
             return [self.post(self.plan.output(self._tensor(self.function(**g), inputs)), inputs) for g in given]
 
     def masks_keys_alone(self, **inputs: Any) -> bool:
-        told, expected = self.plan, self.shape_of(inputs)
+        expected = self.shape_of(inputs)
 
         def runs(plan: Plan) -> bool:
-            self.plan = plan
             try:
-                return bool(self(**inputs).shape == expected)
+                with self._called_by(plan):
+                    return bool(self(**inputs).shape == expected)
             except Exception:  # the learner's code may raise anything
                 return False
-            finally:
-                self.plan = told
 
-        return self.is_to_hide and of_keys.alone(told, runs)
+        return self.is_to_hide and of_keys.alone(self.plan, runs)
+
+    @contextlib.contextmanager
+    def _called_by(self, plan: Plan) -> Iterator[None]:
+        """Within it, calls are made in another way."""
+        told, self.plan = self.plan, plan
+        try:
+            yield
+        finally:
+            self.plan = told
 
     @property
     def causal_flag(self) -> str:
@@ -241,14 +249,11 @@ class Resolved(Candidate):
         return next((name for name in own if name not in self.plan.arguments), "")
 
     def told_causal(self, **inputs: Any) -> Tensor | None:
-        told, flag = self.plan, self.causal_flag
+        flag = self.causal_flag
         if not flag:
             return None
-        self.plan = replace(told, constants={**told.constants, flag: True})
-        try:
+        with self._called_by(replace(self.plan, constants={**self.plan.constants, flag: True})):
             return self(**inputs)
-        finally:
-            self.plan = told
 
     def narrow(self, **inputs: Any) -> Tensor | None:
         wide = plan = self.plan
@@ -258,11 +263,8 @@ class Resolved(Candidate):
                 plan = other
         if plan is wide:
             return None
-        self.plan = plan
-        try:
+        with self._called_by(plan):
             return self(**inputs)
-        finally:
-            self.plan = wide
 
     def besides(self, **inputs: Any) -> list[str]:
         left = [] if self.parameters is None else self.parameters.unplaced(self.layout)
@@ -283,26 +285,23 @@ class Resolved(Candidate):
         told, (B, T) = self.plan, keep.shape
         for form in OF_PADDING if len(self.masks_left) == 1 else ():
             given = form.give(keep[:, None, None], B, self.settings.get("num_heads", 1), T, T)
-            self.plan = replace(told, constants={**told.constants, self.masks_left[0]: given})
             made: Tensor | Exception
             try:
-                made = self(**inputs)
+                with self._called_by(replace(told, constants={**told.constants, self.masks_left[0]: given})):
+                    made = self(**inputs)
             except Exception as error:  # the learner's code may raise anything
                 made = error
-            finally:
-                self.plan = told
             yield f"{self.masks_left[0]} of the form {form}", made
 
     def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
         told, free = self.plan, {p.name for p in parameters_of(self.function) if p.default is None}
         for name in (n for n, value in told.constants.items() if isinstance(value, beside.Positions) and n in free):
-            self.plan = replace(told, constants={n: value for n, value in told.constants.items() if n != name})
+            without = replace(told, constants={n: value for n, value in told.constants.items() if n != name})
             try:
-                self(**inputs)
+                with self._called_by(without):
+                    self(**inputs)
             except Exception as error:  # the learner's code may raise anything
                 return name, error
-            finally:
-                self.plan = told
         return None
 
     def masks_by_default(self) -> list[str]:

@@ -49,6 +49,14 @@ def read_by(classes: list[type]) -> list[str]:
     return list(dict.fromkeys(node.attr for node in own if isinstance(node.ctx, ast.Load)))
 
 
+def given_to(owner: object) -> list[str]:
+    """The attributes that a module was given."""
+    if not isinstance(owner, nn.Module):
+        return []
+    own = [one for one in vars(owner) if not one.startswith("_") and one != "training"]
+    return [*own, *owner._modules, *owner._parameters, *owner._buffers]
+
+
 def is_set_nowhere(name: str, owner: object, classes: list[type]) -> bool:
     """Whether an object has no such attribute, and nothing in the files of its classes gives it one."""
     return not hasattr(owner, name) and not any({name, "setattr"} & _set_in(text_of(cls), cls) for cls in classes)

@@ -14,6 +14,7 @@ from torch import nn
 
 from scratch_transformer.kit.discover.target import python_files
 from scratch_transformer.kit.judge.frames import nodes_at
+from scratch_transformer.kit.judge.stops import attributes
 
 ALIKE = 0.75
 """Share of equal letters from which a name may be another: n_heads, num_heads."""
@@ -29,7 +30,7 @@ def fix(error: BaseException, frame: FrameType, name: str) -> str:
         found = import_of(name, frame)
         return f"{found}, at the beginning of the file." if found else _given(name, frame)
     if type(error) is AttributeError and name.startswith("self."):
-        return among(name.removeprefix("self."), _set_on(frame.f_locals.get("self")))
+        return among(name.removeprefix("self."), attributes.given_to(frame.f_locals.get("self")))
     if "is not a Module subclass" in str(error):
         calls = [ast.unparse(node.func) for node in nodes_at(error, frame, ast.Call)]
         if any(name.endswith("Sequential") for name in calls):
@@ -49,14 +50,6 @@ def among(name: str, own: Iterable[str]) -> str:
     some = [f"self.{one}" for one in dict.fromkeys(own)][:MOST_NAMES]
     there = f", or read what is set there: {', '.join(some)}" if some else ""
     return f"Set self.{name} in __init__{there}."
-
-
-def _set_on(owner: object) -> list[str]:
-    """The attributes that a module was given."""
-    if not isinstance(owner, nn.Module):
-        return []
-    own = [one for one in vars(owner) if not one.startswith("_") and one != "training"]
-    return [*own, *owner._modules, *owner._parameters, *owner._buffers]
 
 
 def _given(name: str, frame: FrameType) -> str:

@@ -47,9 +47,8 @@ def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _may_write(name: str, method: Any) -> bool:
-    tree = tree_of(method)
     is_named = bool(WRITES.search(plain(name)) and CALLS.search(source_of(method)))
-    return is_named or (tree is not None and writing.writes(tree, "self"))  # complete(self, ids, n)
+    return is_named or _writes_with_its_model(method)  # complete(self, ids, n)
 
 
 def _writes_with_its_model(method: Any) -> bool:

@@ -9,7 +9,7 @@ import builtins
 import inspect
 import re
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,7 +85,14 @@ def _in_place_of(name: str, value: Any, text: str) -> Iterator[tuple[str, Any]]:
 @contextmanager
 def replaced(function: Any, values: Mapping[str, Any]) -> Iterator[None]:
     """Other values for globals of a function, for one call, and such as are not there."""
-    before = [(one.__globals__, dict(one.__globals__)) for one in reached(function)] if values else []
+    with given([one.__globals__ for one in reached(function)] if values else [], values):
+        yield
+
+
+@contextmanager
+def given(namespaces: Iterable[dict[str, Any]], values: Mapping[str, Any]) -> Iterator[None]:
+    """The same of some namespaces."""
+    before = [(namespace, dict(namespace)) for namespace in namespaces]
     try:
         for namespace, _ in before:
             namespace.update(values)

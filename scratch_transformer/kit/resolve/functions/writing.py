@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scratch_transformer.kit.definitions import names_in, parameters_of, tree_of
+from scratch_transformer.kit.resolve.functions import surroundings
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -51,14 +52,8 @@ def with_its_model(function: Any) -> Any:
 
     @functools.wraps(function)
     def given_a_model(**given: Any) -> Any:
-        namespace, other = function.__globals__, {model: given.pop(model)}
-        before = {name: namespace[name] for name in other if name in namespace}
-        namespace.update(other)
-        try:
+        with surroundings.given([function.__globals__], {model: given.pop(model)}):
             return function(**given)
-        finally:
-            namespace.pop(model)
-            namespace.update(before)
 
     signature = inspect.signature(function)
     first = inspect.Parameter(model, inspect.Parameter.POSITIONAL_OR_KEYWORD)
