@@ -271,10 +271,14 @@ def _is_note(session: Session, change: Change, best: Hypothesis | None = None) -
     return _called(session, best, change, ()).severity == "note"
 
 
+def _said_of_lent(session: Session) -> tuple[tuple[str, str], ...]:
+    """What is not said where the reference attends; that it ignores a mask neither, where none is known to hand it."""
+    return (*OF_LENT, ("A24", "")) if NO_MASK in session.candidate.limits else OF_LENT
+
+
 def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
     """What takes a mask, or is not called a decoder, need not hide the future; norms that are made are to be used."""
-    takes_none = NO_MASK in session.candidate.limits and (change.id, change.form) == ("A24", "")
-    if ((change.id, change.form) in OF_LENT or takes_none) and _is_lent_what_attends(session):
+    if _is_lent_what_attends(session) and (change.id, change.form) in _said_of_lent(session):
         return LENT
     if change.id == "B1" and change.part:
         return MIXED_NORMS
