@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import linecache
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, names_in, text_of_file
 from scratch_transformer.kit.discover.load import Loaded, load
 from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source, find
@@ -55,7 +54,7 @@ class Behind:
     def now(self, source: Source) -> Source:
         """A source as its code runs now."""
         files = (file for file, before in self.texts.items() if before == source.text)
-        return next((replace(source, text=_text(file)) for file in files), source)
+        return next((replace(source, text=text_of_file(file)) for file in files), source)
 
     def told(self, value: Any, source: Source, result: Result, judge: Judge) -> Result:
         """What is said of a component, with what is behind the lines at which it stops.
@@ -73,7 +72,7 @@ class Behind:
 
     def learned(self, part: type, judge: Callable[[], None]) -> None:
         """The same of a part of another file, which has no report of its own."""
-        self.made += self._mend(part, Source(_file_of(part), _text(_file_of(part))), judge)
+        self.made += self._mend(part, Source(_file_of(part), text_of_file(_file_of(part))), judge)
 
     # ---- One repair ----
 
@@ -95,7 +94,7 @@ class Behind:
         return own
 
     def _install(self, repair: Repair) -> Undo | None:
-        before, undo = _text(repair.file), install(repair)
+        before, undo = text_of_file(repair.file), install(repair)
         if undo is not None:
             self.texts.setdefault(repair.file, before)
         return undo
@@ -117,7 +116,7 @@ class Behind:
         at = _place(error)[1]
         line = at if at in repair.lines else repair.lines[0]
         file = self.now(source)
-        file = file if file.text == _text(repair.file) else Source(repair.file, _text(repair.file))
+        file = file if file.text == text_of_file(repair.file) else Source(repair.file, text_of_file(repair.file))
         told = named(finding, file, line, shown(file.text, line, repair.edits))
         self._as_written([told])
         told.fix += and_lines(sorted({edit.line for edit in repair.edits if edit.old} - {line}))
@@ -136,11 +135,11 @@ class Behind:
         path = loaded.source.path
         for node, error in [*loaded.undefined]:
             made = self._of_base(node, loaded) or self._made(None, _seen(error), error, loaded.source)
-            text = edited(_text(path), made.repair.edits) if made is not None else ""
+            text = edited(text_of_file(path), made.repair.edits) if made is not None else ""
             if not text and not hasattr(loaded.module, str(getattr(error, "name", ""))):  # of what is defined now
                 continue
             with contextlib.suppress(Exception), self.guard.on() if self.guard else contextlib.nullcontext():
-                cls = run(text or _text(path), node, loaded)
+                cls = run(text or text_of_file(path), node, loaded)
                 loaded.undefined.remove((node, error))
                 if made is not None:
                     self.texts.setdefault(path, show(text, path))
@@ -201,7 +200,7 @@ class Behind:
     def _as_written(self, mistakes: list[Named]) -> None:
         """Shows the lines that the learner wrote, wherever repaired ones are shown."""
         for file, before in self.texts.items():
-            pairs = zip(before.splitlines(), _text(file).splitlines(), strict=False)
+            pairs = zip(before.splitlines(), text_of_file(file).splitlines(), strict=False)
             changed = {n: (old.rstrip(), new.rstrip()) for n, (old, new) in enumerate(pairs, 1) if old != new}
             for one in mistakes if changed else ():
                 pairs_of = [(code, changed.get(number)) for number, code in enumerate(one.code, one.first)]
@@ -237,10 +236,6 @@ def _repaired(own: list[Made]) -> str:
 def _reads_brought(value: Any, repair: Repair) -> bool:
     is_there = getattr(value, "__module__", "") == repair.namespace.get("__name__")
     return is_there and bool(names_in(value) & repair.brought.keys())
-
-
-def _text(path: str) -> str:
-    return "".join(linecache.getlines(path))
 
 
 def _file_of(part: type) -> str:

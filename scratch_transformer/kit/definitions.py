@@ -45,6 +45,11 @@ def reads(function: Any, name: str) -> bool:
     return any(name == one or (isinstance(one, tuple) and name in one) for one in loaded)
 
 
+def text_of_file(path: object) -> str:
+    """The text of a file, as its code runs now; "" of none, or of one that cannot be read."""
+    return "".join(linecache.getlines(str(path or "")))
+
+
 @functools.lru_cache(maxsize=1024)
 def source_of(definition: Any) -> str:
     """The text of a class or function. Read once: Python parses the whole file to find a class."""

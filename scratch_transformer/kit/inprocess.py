@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import inspect
-import linecache
 from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
 from scratch_transformer.kit.checking import Checking
-from scratch_transformer.kit.definitions import lines_of
+from scratch_transformer.kit.definitions import lines_of, text_of_file
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.kinds import KINDS
@@ -82,7 +81,7 @@ def _source(cls: Any) -> Source:
         path = inspect.getsourcefile(cls) or "?"
     except (OSError, TypeError):  # a built-in class; a class of a notebook's cell
         path = "?"
-    return Source(path, "".join(linecache.getlines(path)), module=getattr(cls, "__module__", ""))
+    return Source(path, text_of_file(path), module=getattr(cls, "__module__", ""))
 
 
 def _line(cls: Any) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of, reads
+from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of, reads, text_of_file
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import uncomputed
@@ -503,7 +503,7 @@ def located(finding: Finding, value: Any, source: Source, made: Any = None) -> N
         finding = replace(finding, fix=setting)
     elif fits := fitting(finding.mistake.id, finding.form, found.file, found.line, _modules(made)):
         finding, found = replace(finding, fix=fits.text), found._replace(put=fits.put)
-    text = "".join(linecache.getlines(found.file))
+    text = text_of_file(found.file)
     if text and text != source.text:
         source = Source(found.file, text)
     told = named(finding, source, found.line, found.put, found.gone)

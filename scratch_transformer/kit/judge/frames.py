@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from scratch_transformer.kit.definitions import text_of_file
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 OTHERS = ("torch.", "scratch_transformer.kit")
 NOT_OWN = ("site-packages", "scratch_transformer/kit")
@@ -62,7 +64,7 @@ def _first_lines(function: Function) -> set[int]:
 
 def parsed(path: str) -> tuple[ast.AST, ...]:
     """All nodes of a file; none if it cannot be read."""
-    return _parsed("".join(linecache.getlines(path)))
+    return _parsed(text_of_file(path))
 
 
 @functools.lru_cache(maxsize=16)

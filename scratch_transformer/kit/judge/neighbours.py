@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from scratch_transformer.kit.definitions import text_of_file
 from scratch_transformer.kit.discover.target import python_files
 
 MOST_FILES, MOST_BYTES = 40, 200_000
@@ -15,7 +15,7 @@ COMMENT = re.compile(r"^\s*#.*|(?<=\s)#\s.*", re.MULTILINE)
 
 def codes(path: Path) -> Iterator[str]:
     """Of a file, and of those in its folder, and in that above where it is part of a package; without comments."""
-    yield _code("".join(linecache.getlines(str(path))))
+    yield _code(text_of_file(path))
     folders = [path.parent, *([path.parent.parent] if (path.parent / "__init__.py").exists() else [])]
     for file in [file for folder in folders for file in python_files(folder)[:MOST_FILES]] if path.is_file() else ():
         if file != path and file.stat().st_size < MOST_BYTES:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from scratch_transformer.kit.definitions import text_of_file
 from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.repair.edits import Repair, edited
 
@@ -26,7 +27,7 @@ def install(repair: Repair) -> Undo | None:
     """Makes the repair. Returns what takes it back; None if it cannot be made, and nothing is changed."""
     if repair.brought:
         return _bring(repair)
-    before = "".join(linecache.getlines(repair.file))
+    before = text_of_file(repair.file)
     after = edited(before, repair.edits) if repair.edits else ""
     codes = _codes(after, repair.file) if after and after != before else {}
     changed = [(function, code) for function, code in _changed(repair, codes) if code != function.__code__]
@@ -67,7 +68,7 @@ def run(text: str, node: ast.ClassDef, loaded: Loaded) -> Any:
 
 def show(text: str, file: str) -> str:
     """Lets a file have another text for whoever asks. Returns what it had."""
-    before = "".join(linecache.getlines(file))
+    before = text_of_file(file)
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     forget()
     return before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import linecache
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
+from scratch_transformer.kit.definitions import text_of_file
 from scratch_transformer.kit.judge import neighbours
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance
@@ -136,7 +136,7 @@ def empty_is_nan() -> Iterator[None]:
 def text_of(candidate: Candidate) -> str:
     """The text of the file that a class is in; "" if it is in none."""
     path = _file_of(candidate)
-    return "".join(linecache.getlines(path)) if path else ""
+    return text_of_file(path)
 
 
 def _file_of(candidate: Candidate) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dis
 import inspect
-import linecache
 import re
 import sys
 import traceback
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in, parameters_of
+from scratch_transformer.kit.definitions import names_in, parameters_of, text_of_file
 from scratch_transformer.kit.judge.frames import in_one_line, is_learners, nodes_at
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -73,7 +72,7 @@ def _is_of_inputs(cls: Any) -> bool:
     Where it says that of norms or networks, too, it is of all that there is.
     """
     file = sys.modules.get(cls.__module__, None)
-    text = "".join(linecache.getlines(getattr(file, "__file__", None) or ""))
+    text = text_of_file(getattr(file, "__file__", None))
     told = [name for name in TOLD.findall(text) if not INPUTS.search(name)]
     return not told and not any("bias" in parameter.name for parameter in parameters_of(cls))
 

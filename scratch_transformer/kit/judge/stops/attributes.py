@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import linecache
 import re
 import sys
 from types import FrameType
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, source_of, tree_of
+from scratch_transformer.kit.definitions import is_of_torch, source_of, text_of_file, tree_of
 from scratch_transformer.kit.judge.frames import function_of, nodes_at
 from scratch_transformer.kit.judge.stops import unset
 
@@ -68,7 +67,7 @@ def _text_without(error: BaseException, frame: FrameType, name: str, cls: type) 
     for node in nodes_at(error, frame, (ast.Assign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         lines = text.splitlines(keepends=True)
-        is_here = text == "".join(linecache.getlines(frame.f_code.co_filename))
+        is_here = text == text_of_file(frame.f_code.co_filename)
         if is_here and [ast.unparse(target) for target in targets] == [f"self.{name}"]:
             indent = lines[node.lineno - 1][: node.col_offset]
             lines[node.lineno - 1 : node.end_lineno] = [f"{indent}pass\n"]
@@ -90,7 +89,7 @@ def of_a_part(error: BaseException, frame: FrameType) -> tuple[str, str]:
         owner, written = _valued(node.value, frame), ast.unparse(node.value)
         if node.attr != found[1] or written == "self" or not is_own_module(owner, found[0]):
             continue
-        texts = {"".join(linecache.getlines(path)), *map(text_of, own_classes(owner))}
+        texts = {text_of_file(path), *map(text_of, own_classes(owner))}
         own = _set_by_itself(node.value, owner, frame)
         if not {found[1], "setattr"} & (own or {name for text in texts for name in _set_in(text, None)}):
             where = found[0] if own else f"{found[0]} or its file"
@@ -126,7 +125,7 @@ def _is_name(targets: list[ast.expr], name: str) -> bool:
 
 def of_the_model(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """model.generate(…) in what writes text, beside a model in whose file nothing is called so."""
-    (cls, name), text = read_in_vain(error), "".join(linecache.getlines(frame.f_code.co_filename))
+    (cls, name), text = read_in_vain(error), text_of_file(frame.f_code.co_filename)
     if cls != "ToyModel" or not OF_MODELS.search(text) or {name, "setattr"} & _set_in(text, None):
         return NOTHING
     reads = [node for node in nodes_at(error, frame, ast.Attribute) if node.attr == name]
@@ -237,7 +236,7 @@ def _are_related(cls: object, owner: type | None) -> bool:
 def text_of(cls: type) -> str:
     """The whole file in which a class is defined."""
     path = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    return "".join(linecache.getlines(path))
+    return text_of_file(path)
 
 
 def _has_strange_base(cls: type) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import linecache
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ from types import FrameType
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import text_of_file
 from scratch_transformer.kit.discover.target import python_files
 from scratch_transformer.kit.judge.frames import nodes_at
 from scratch_transformer.kit.judge.stops import attributes
@@ -63,7 +63,7 @@ def _given(name: str, frame: FrameType) -> str:
 def import_of(name: str, frame: FrameType) -> str:
     """from layers import Attention: of what a file beside this one defines, as this file imports from there."""
     path = Path(frame.f_code.co_filename)
-    text = "".join(linecache.getlines(str(path)))
+    text = text_of_file(path)
     file = next(iter(defining(name, path)), None)
     return f"from {_package(path, text)}{file.stem} import {name}" if file is not None else ""
 

@@ -14,7 +14,7 @@ from types import FrameType, ModuleType, NoneType
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_own, nodes_of
+from scratch_transformer.kit.definitions import is_own, nodes_of, text_of_file
 from scratch_transformer.kit.discover.load import LEFT_OUT, REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
@@ -153,7 +153,7 @@ def _of_class(error: BaseException, frame: FrameType) -> tuple[str, str]:
         is_one = isinstance(cls, type) and (cls.__name__, node.attr) == found.groups()  # type: ignore[union-attr]
         if not is_one or cls.__bases__ != (object,) or not _is_as_written(cls) or not attributes.text_of(cls):  # type: ignore[union-attr, arg-type]
             continue
-        texts = (attributes.text_of(cls), "".join(linecache.getlines(frame.f_code.co_filename)))  # type: ignore[arg-type]
+        texts = (attributes.text_of(cls), text_of_file(frame.f_code.co_filename))  # type: ignore[arg-type]
         if not any({node.attr, "setattr"} & attributes.told_in(text) for text in texts):
             name = ast.unparse(node)
             return f"It reads {name}, which nothing in {node.value.id} or its file sets.", name
@@ -174,7 +174,7 @@ def _name(error: BaseException, frame: FrameType) -> tuple[str, str]:
 def never_defined(module: ModuleType) -> set[str]:
     """The global names that a file reads and that nothing in it, and no star import, defines: nobody can run that."""
     file = getattr(module, "__file__", None)
-    text = "".join(linecache.getlines(str(file))) if file else ""
+    text = text_of_file(file)
     told = attributes.told_globally(text) if text else set()
     if not text or re.search(r"import\s+\*", text) or "setattr" in told:
         return set()
@@ -230,7 +230,7 @@ def _of_file(error: BaseException, frame: FrameType) -> tuple[str, str]:
         module = frame.f_globals.get(ast.unparse(node.value))
         if not isinstance(module, ModuleType) or (module.__name__, node.attr) != found.groups():  # type: ignore[union-attr]
             continue
-        text = "".join(linecache.getlines(module.__file__ or ""))
+        text = text_of_file(module.__file__)
         is_whole = text and "site-packages" not in str(module.__file__) and not getattr(module, REPAIRED, ())
         if is_whole and not re.search(rf"\b({node.attr}|setattr|__getattr__|globals|vars|exec)\b|import +\*", text):
             name = ast.unparse(node)

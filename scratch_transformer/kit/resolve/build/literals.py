@@ -14,6 +14,7 @@ import sys
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from scratch_transformer.kit.definitions import text_of_file
 from scratch_transformer.kit.resolve.names.words import plain
 
 
@@ -31,21 +32,21 @@ def literal_of(thing: Any, name: str) -> list[Any]:
 def is_section(thing: Any, name: str) -> bool:
     """Whether the file of a class reads something from what has this name: config.MODEL.N_HEADS."""
     module = sys.modules.get(getattr(thing, "__module__", ""))
-    text = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    text = text_of_file(getattr(module, "__file__", None))
     return re.search(rf"""[.'"]{name}['"]?\]?[.\[]""", text) is not None
 
 
 def is_of_samples(thing: Any, name: str) -> bool:
     """Whether the file of a class takes three dimensions of what has this name: positions[:, :length, :]."""
     module = sys.modules.get(getattr(thing, "__module__", ""))
-    text = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    text = text_of_file(getattr(module, "__file__", None))
     return re.search(rf"\b{name}\s*\[\s*:\s*,[^\],]*(\(\d\))?,", text) is not None
 
 
 def is_read_within(thing: Any, name: str, holders: Collection[str]) -> bool:
     """Whether the file of a class reads something from it, of a config: conf.tokenizer.vocabulary_size."""
     module = sys.modules.get(getattr(thing, "__module__", ""))
-    text = "".join(linecache.getlines(getattr(module, "__file__", None) or ""))
+    text = text_of_file(getattr(module, "__file__", None))
     read = re.findall(rf"(\w+)\.{name}\.([a-z_]\w*)", text)
     return any(plain(holder) in holders and not hasattr(str, inner) for holder, inner in read)
 
@@ -58,7 +59,7 @@ def is_looked_into(thing: Any, name: str) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def _looked_into(path: str, size: int) -> frozenset[str]:
-    return frozenset(re.findall(r"""\.(\w+)\[f?['"]""", "".join(linecache.getlines(path))))
+    return frozenset(re.findall(r"""\.(\w+)\[f?['"]""", text_of_file(path)))
 
 
 def _place(thing: Any, name: str) -> str:
@@ -74,7 +75,7 @@ def _place(thing: Any, name: str) -> str:
 def _values(path: str, size: int) -> tuple[tuple[str, str, Any], ...]:
     """(class or function that is called or "", plain name of the parameter or its place, value)."""
     try:
-        tree = ast.parse("".join(linecache.getlines(path)))
+        tree = ast.parse(text_of_file(path))
     except (SyntaxError, ValueError):
         return ()
     return tuple(found for node in ast.walk(tree) for found in _of(node))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scratch_transformer.kit.definitions import source_of, tree_of
+from scratch_transformer.kit.definitions import source_of, text_of_file, tree_of
 from scratch_transformer.kit.resolve.call.masks import Form
 
 IS = r"[`'\"]*\s*(?:=+|:|→|->|means?|is|for|marks?|where|indicates?|if)\s+(?:that\s+)?(?:(?!no)\w+\s+)?"
@@ -34,7 +33,7 @@ TWO_SIDES = re.compile(r"\b(src|source|memory|cross_?att\w*|enc(oder)?_?out\w*|t
 def asks_for_the_next(thing: Any) -> bool:
     """Whether the file of a model of one sequence makes labels of the same tokens, one further on."""
     try:
-        text = "".join(linecache.getlines(inspect.getfile(type(thing))))
+        text = text_of_file(inspect.getfile(type(thing)))
     except (OSError, TypeError):
         return False
     return not TWO_SIDES.search(text) and any(pattern.search(text) for pattern in (CUT, WINDOW))
