@@ -3,28 +3,13 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.pieces import HEADS
 
 pytestmark = pytest.mark.long
 
-MODEL = """
-class Heads(nn.Module):
-    def __init__(self, width, n_heads):
-        super().__init__()
-        assert width % n_heads == 0, "heads must divide the width"
-        self.n_heads = n_heads
-        self.to_q, self.to_k = nn.Linear(width, width), nn.Linear(width, width)
-        self.to_v, self.to_out = nn.Linear(width, width), nn.Linear(width, width)
-
-    def cut(self, t):
-        return t.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-
-    def forward(self, a, b, mask=None):
-        q, k, v = self.cut(self.to_q(a)), self.cut(self.to_k(b)), self.cut(self.to_v(b))
-        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(mask == 0, float("-inf"))
-        return self.to_out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-
+MODEL = (
+    HEADS.replace("MASK", "mask")
+    + """
 
 class FeedForward(nn.Module):
     def __init__(self, width, hidden):
@@ -116,6 +101,7 @@ class Transformer(nn.Module):
         memory = self.encoder(src, src_mask)
         return self.decoder(tgt, memory, HANDED)
 """
+)
 
 
 @pytest.mark.parametrize("handed, ids", [("cross_mask, tgt_mask", []), ("tgt_mask, cross_mask", ["A27"])])

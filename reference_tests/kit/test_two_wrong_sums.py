@@ -4,30 +4,16 @@ import pytest
 from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.pieces import HEADS
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.trials import match
 
 pytestmark = pytest.mark.long
 
-HEADS = """
-class Heads(nn.Module):
-    def __init__(self, width, n_heads):
-        super().__init__()
-        assert width % n_heads == 0, "heads must divide the width"
-        self.n_heads = n_heads
-        self.to_q, self.to_k = nn.Linear(width, width), nn.Linear(width, width)
-        self.to_v, self.to_out = nn.Linear(width, width), nn.Linear(width, width)
-
-    def cut(self, t):
-        return t.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-
-    def forward(self, a, b, mask=None):
-        q, k, v = self.cut(self.to_q(a)), self.cut(self.to_k(b)), self.cut(self.to_v(b))
-        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
-        if mask is not None:
-            scores = scores.masked_fill(mask.unsqueeze(1) == 0, float("-inf"))
-        return self.to_out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+TEXT = (
+    HEADS.replace("MASK", "mask.unsqueeze(1)")
+    + """
 
 
 class EncoderLayer(nn.Module):
@@ -67,6 +53,7 @@ class DecoderStack(nn.Module):
             y = block(x, y, y_mask)
         return y
 """
+)
 
 
 def _changed(text, changes):
@@ -87,7 +74,7 @@ def _line(result, id):
 def test_the_blocks_input_is_added_to_what_later_sublayers_give(sums, shown, tmp_path):
     of_cross, of_network = sums.split()
     changes = [("self.norm_b(y +", f"self.norm_b({of_cross} +"), ("self.norm_c(y +", f"self.norm_c({of_network} +")]
-    results = check_text(_changed(HEADS, changes), tmp_path)
+    results = check_text(_changed(TEXT, changes), tmp_path)
     encoder, layer, stack = (results[name] for name in ("EncoderLayer", "DecoderLayer", "DecoderStack"))
     assert encoder.ids == layer.ids == ["B23"] and stack.inherited == ["B23"], (encoder, layer, stack)
     assert _line(layer, "B23").startswith(shown)

@@ -12,7 +12,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, parameters_of
 from scratch_transformer.kit.judge.running import running
-from scratch_transformer.kit.kind import NETWORKS, Kind
+from scratch_transformer.kit.kind import LAYERS, NETWORKS, Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
 from scratch_transformer.kit.resolve.call import together
@@ -47,7 +47,7 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     why = _of_its_calls(value, outcome.kind) or _of_lists(outcome)
     if verdict == "unknown mismatch":
         why = why or _of_its_parts(value, outcome, module, library)
-    if not why and outcome.kind.name.endswith(("Layer", "Block")) and attends_to_two(value, module, library):
+    if not why and outcome.kind.name.endswith(LAYERS) and attends_to_two(value, module, library):
         return SAID.format("a layer that attends to two other sequences")
     if not why and outcome.kind.name.endswith("Attention") and scores_by_a_network(value):
         return SAID.format("additive attention")
@@ -143,7 +143,7 @@ def _of_its_parts(value: Any, outcome: Outcome, module: nn.Module | None, librar
 def _of_its_norms(kind: str, outcome: Outcome, library: Library) -> str:
     """Of a layer that runs more norms than it has sublayers, by their number."""
     candidate = outcome.candidate
-    if candidate is None or candidate.module is None or not kind.endswith(("Layer", "Block")) or candidate.replaced:
+    if candidate is None or candidate.module is None or not kind.endswith(LAYERS) or candidate.replaced:
         return ""
     attends = [part for _, part in walk(candidate.module) if _attends(part, library)]
     owner: Any = type(candidate.module)

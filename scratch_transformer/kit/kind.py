@@ -536,6 +536,8 @@ class Finding:
 
 NETWORKS = ("FeedForward", "SwiGLU")
 """The kinds of feed-forward networks."""
+LAYERS = ("Layer", "Block")
+"""How the names of kinds end that are one layer."""
 NO_MASK = "It takes no mask, so masks were not checked."
 ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
 """Limits."""

@@ -26,7 +26,7 @@ from scratch_transformer.kit.judge.stops import later as later_stops
 from scratch_transformer.kit.judge.stops import no_forward, no_return, selfless
 from scratch_transformer.kit.judge.stops.attributes import read_in_vain
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
-from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding, Kind, Verdict
+from scratch_transformer.kit.kind import LAYERS, NO_MASK, Diagnosis, Finding, Kind, Verdict
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report import idle, lines, stubs
 from scratch_transformer.kit.report.finding import FINE, Named, Result
@@ -93,6 +93,7 @@ class Results:
         diagnosis = _with_those_elsewhere(_as_ignored(diagnosis, within), silent, within, source)
         parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
         parts &= {f.mistake.id for f in diagnosis.findings if f.severity != "note"}
+        # a layer's mistake around a sublayer may be its own, though a part has it too
         parts -= {id for id in parts if diagnosis.kind.endswith(LAYERS) and lines.is_made_in(id, value)}
         beside = _of_parts(diagnosis, within) or self._of_replaced(diagnosis)
         own = [f for f in diagnosis.findings if f.mistake.id not in {*parts, *beside}]
@@ -398,8 +399,6 @@ def _unseen(diagnosis: Diagnosis, within: Sequence[Diagnosis], kind: Kind, value
 
 OF_PARTS = ("A18", "LN4")
 """What is looked for in attention, or a norm, alone, though a whole can have it."""
-LAYERS = ("Layer", "Block")
-"""Kinds of which a mistake around a sublayer may be their own, though a part has it too."""
 GIVEN_MASKS = ("A8", "A24", "A31", "A32")
 """Mistakes with a mask that is given; what makes its own blocks with a number (A8) whatever it is given."""
 OF_MASKS, OF_PADDING = re.compile(r"(?i)mask|tril|triu|causal"), re.compile(r"(?i)mask|pad")

@@ -34,7 +34,7 @@ from scratch_transformer.kit.judge.places import (
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.judge.several import of_attention, of_rotation
 from scratch_transformer.kit.judge.variants import Variants
-from scratch_transformer.kit.kind import NO_MASK, Candidate, Diagnosis, Finding, Kind
+from scratch_transformer.kit.kind import LAYERS, NO_MASK, Candidate, Diagnosis, Finding, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
@@ -57,8 +57,6 @@ OF_IDS = ("E2", "P12", "P13")
 """What is done or forgotten with the ids of one language alone, though both have one class of positions."""
 OF_ONE_SIDE = ("P13",)
 """What is a design of its own where it is so on both sides."""
-BLOCKS = ("Layer", "Block")
-"""Kinds of which a mistake around one sublayer is as likely as any other."""
 UNHIDDEN = ("MaskedLlamaBlock", "EncoderLayer")
 """Layers in which every token attends to all."""
 OF_SUBLAYERS = {"norm_order", "residual", "summand"}
@@ -266,7 +264,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
         yield False, with_changes(designs[:MOST_LIKELY], one_more)
-    if kind.name.endswith(BLOCKS) and len(designs) > MOST_LIKELY:
+    if kind.name.endswith(LAYERS) and len(designs) > MOST_LIKELY:
         yield False, with_changes(designs[:MOST_LIKELY], [(change,) for change in changes])
         yield True, with_changes(designs[:MOST_LIKELY], list(_in_sublayers(kind.name, changes, found)))
     yield False, with_changes(designs, [(change,) for change in changes])

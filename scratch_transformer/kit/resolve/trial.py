@@ -17,7 +17,6 @@ from scratch_transformer.kit.judge.designs import Design, is_near, possible, sai
 from scratch_transformer.kit.judge.fits import factor_of_scores
 from scratch_transformer.kit.judge.places import DECODERS, SIDES, apart, by_side, in_a_sublayer
 from scratch_transformer.kit.judge.search import (
-    BLOCKS,
     FILLS,
     TOGETHER,
     Change,
@@ -34,7 +33,7 @@ from scratch_transformer.kit.judge.search import (
 )
 from scratch_transformer.kit.judge.session import ROUNDED, Sample, distance, is_no_proof
 from scratch_transformer.kit.judge.variants import Variants, call
-from scratch_transformer.kit.kind import Candidate, Diagnosis, Inputs, Kind, Probe, State, asked_of
+from scratch_transformer.kit.kind import LAYERS, Candidate, Diagnosis, Inputs, Kind, Probe, State, asked_of
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Score = tuple[int, float]
@@ -113,7 +112,7 @@ class Trial:
         else:
             changes = changes_of(self.kind)
             combinations = [_mistaken(changes, known[0] if known else ())]
-            if self.kind.name.endswith(BLOCKS):
+            if self.kind.name.endswith(LAYERS):
                 bare = of_bare_sublayers(self.kind.name, self.shapes, missing)
                 combinations.append([*bare, *of_sublayers(self.kind.name, changes)])
             if self.kind.name.endswith("Attention"):

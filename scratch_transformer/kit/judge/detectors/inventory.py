@@ -15,7 +15,7 @@ from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.uncomputed import hidden_modules, moved_at_once, trained_in_vain
 from scratch_transformer.kit.judge.variants import call
-from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.kind import LAYERS, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import DOES_TURN, TURNED_BETWEEN
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
@@ -100,10 +100,6 @@ def _is_of_one_number(part: nn.Module) -> bool:
     """Whether all that a part has of its own is one number each (LN4)."""
     own = [values.numel() for values in part.parameters(recurse=False)]
     return bool(own) and set(own) == {1}
-
-
-LAYERS = ("Layer", "Block")
-"""How the names of kinds end that are one layer."""
 
 
 def other_start(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

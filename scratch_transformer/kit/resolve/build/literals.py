@@ -29,24 +29,26 @@ def literal_of(thing: Any, name: str) -> list[Any]:
     return [*own, *(value for called, key, value in values if not called and key == plain(name))]
 
 
+def _text_around(thing: Any) -> str:
+    """The whole file of a class or function."""
+    return text_of_file(getattr(sys.modules.get(getattr(thing, "__module__", "")), "__file__", None))
+
+
 def is_section(thing: Any, name: str) -> bool:
     """Whether the file of a class reads something from what has this name: config.MODEL.N_HEADS."""
-    module = sys.modules.get(getattr(thing, "__module__", ""))
-    text = text_of_file(getattr(module, "__file__", None))
+    text = _text_around(thing)
     return re.search(rf"""[.'"]{name}['"]?\]?[.\[]""", text) is not None
 
 
 def is_of_samples(thing: Any, name: str) -> bool:
     """Whether the file of a class takes three dimensions of what has this name: positions[:, :length, :]."""
-    module = sys.modules.get(getattr(thing, "__module__", ""))
-    text = text_of_file(getattr(module, "__file__", None))
+    text = _text_around(thing)
     return re.search(rf"\b{name}\s*\[\s*:\s*,[^\],]*(\(\d\))?,", text) is not None
 
 
 def is_read_within(thing: Any, name: str, holders: Collection[str]) -> bool:
     """Whether the file of a class reads something from it, of a config: conf.tokenizer.vocabulary_size."""
-    module = sys.modules.get(getattr(thing, "__module__", ""))
-    text = text_of_file(getattr(module, "__file__", None))
+    text = _text_around(thing)
     read = re.findall(rf"(\w+)\.{name}\.([a-z_]\w*)", text)
     return any(plain(holder) in holders and not hasattr(str, inner) for holder, inner in read)
 

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of
+from scratch_transformer.kit.kind import LAYERS
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
 LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
-LAYERS = ("Layer", "Block")
 Shapes = Mapping[str, tuple[int, ...]]
 KindOf = Callable[[type], str | None]
 
