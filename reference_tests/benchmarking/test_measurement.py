@@ -39,13 +39,14 @@ def test_parts_of_one_day_are_one_document(tmp_path):
         assert values == {}  # of another day
 
 
-def test_the_latest_of_a_subject_is_found(tmp_path):
+def test_the_documents_of_a_subject_are_found_the_newest_first(tmp_path):
     for subject, date in (("a", "2026-01-02"), ("a", "2026-02-01"), ("b", "2027-01-01")):
         document = {"schema": measurement.SCHEMA, "subject": subject, "date": date}
         (tmp_path / f"{date}-{subject}.json").write_text(json.dumps(document))
     (tmp_path / "other.json").write_text('{"schema": "another"}')
     assert measurement.latest("a", tmp_path)["date"] == "2026-02-01"
     assert measurement.latest("c", tmp_path) is None
+    assert [document["date"] for document in measurement.every("a", tmp_path)] == ["2026-02-01", "2026-01-02"]
 
 
 def test_the_profile_is_kept(tmp_path, capsys):

@@ -72,6 +72,11 @@ def file_name(document: dict[str, Any]) -> str:
 
 def latest(subject: str, folder: Path) -> dict[str, Any] | None:
     """The newest document of a subject in a folder, or None."""
+    return next(iter(every(subject, folder)), None)
+
+
+def every(subject: str, folder: Path) -> list[dict[str, Any]]:
+    """The documents of a subject in a folder, the newest first."""
     documents = [json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")]
     of_subject = [d for d in documents if d.get("schema") == SCHEMA and d["subject"] == subject]
-    return max(of_subject, key=lambda d: d["date"], default=None)
+    return sorted(of_subject, key=lambda d: d["date"], reverse=True)

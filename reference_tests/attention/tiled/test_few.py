@@ -144,7 +144,7 @@ def test_no_more_scores_are_held_than_that(held, heads, monkeypatch):
     monkeypatch.setattr(
         few, "_attend", lambda p, block, *args: seen.append(block.h1 - block.h0) or original(p, block, *args)
     )
-    monkeypatch.setattr(forward.tile, "LONGEST", 99)
+    monkeypatch.setattr(forward.tile, "QUERIES", 99)
     monkeypatch.setattr("scratch_transformer.attention.tiled.problem.TILE", 4 * 2 * T * 3)
     tiled(*qkv(), enable_gqa=True)
     assert max(seen) == heads

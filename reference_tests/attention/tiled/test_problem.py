@@ -49,7 +49,6 @@ def test_reading_the_keys_takes_as_long_as_some_queries(queries, counted, monkey
     """Or a call of few queries would always look as if it had been held up. Heads that share a key count together."""
     monkeypatch.setattr(tiles, "READING", 16)
     monkeypatch.setattr(tiles, "QUERIES", 99)
-    monkeypatch.setattr(tiles, "LONGEST", 99)
     for shared in (1, queries):
         cut = problem(torch.zeros(2, 3 * shared, queries // shared, 4), torch.zeros(2, 3, 50, 4))
         assert cut.rows == queries
@@ -69,16 +68,16 @@ def test_work_is_counted_block_by_block(T, S, lower, upper, monkeypatch):
     assert cut.flops == 2 * (4 + 4) * pairs
 
 
-@pytest.mark.parametrize("dtype, longest", [(torch.float32, 80), (torch.float64, 80), (torch.bfloat16, 160)], ids=str)
-@pytest.mark.parametrize("keys, upper, part", [(33, None, 1), (32, None, 2), (33, 5, 2), (32, 5, 4)])
-def test_blocks_are_long_in_half_precision_and_short_for_few_keys_or_a_band(
-    dtype, longest, keys, upper, part, monkeypatch
-):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "keys, upper, part", [(33, None, 1), (32, None, 2), (16, None, 2), (33, 5, 2), (32, 5, 4), (17, 5, 4), (16, 5, 8)]
+)
+def test_blocks_are_short_for_few_keys_and_before_a_diagonal(dtype, keys, upper, part, monkeypatch):
     monkeypatch.setattr(products, "multiplies_bfloat16", lambda: False)
-    for name, size in {"QUERIES": 80, "LONGEST": 160, "SHORT": 32}.items():
-        monkeypatch.setattr(tiles, name, size)
+    monkeypatch.setattr(tiles, "QUERIES", 80)
+    monkeypatch.setattr(tiles, "SHORT", 32)
     cut = problem(torch.zeros(1, 2, 500, 4, dtype=dtype), torch.zeros(1, 2, keys, 4, dtype=dtype), upper=upper)
-    assert cut.queries_per_block == longest // part
+    assert cut.queries_per_block == 80 // part
 
 
 @pytest.mark.parametrize("way", Way)
@@ -90,7 +89,7 @@ def test_tiles_are_twice_as_long_where_products_are_rounded(way, dropout_p, uppe
     query, key = (torch.zeros(1, 2, length, 4, dtype=torch.bfloat16) for length in (3000, 2000))
     cut = problem(query, key, upper=upper, dropout_p=dropout_p)
     stretch = 2 if way is Way.ROUNDED and dropout_p == 0 else 1
-    assert cut.queries_per_block == (tiles.LONGEST * stretch if upper is None else tiles.LONGEST // 2)
+    assert cut.queries_per_block == (tiles.QUERIES * stretch if upper is None else tiles.QUERIES // 2)
     assert cut.keys_per_tile == tiles.KEYS * stretch
 
 
@@ -137,7 +136,7 @@ def test_enough_groups_of_heads_to_share_out_where_threads_are_held_up(monkeypat
     ],
 )
 def test_as_many_heads_as_make_a_tile(dtype, device, dropout_p, asked, step, monkeypatch):
-    sizes = {"TILE": 1000, "TILE_ON_GPU": 3000, "QUERIES": 10, "LONGEST": 20, "KEYS": 25, "SHORT": 1}
+    sizes = {"TILE": 1000, "TILE_ON_GPU": 3000, "QUERIES": 10, "KEYS": 25, "SHORT": 1}
     for name, size in sizes.items():
         monkeypatch.setattr(tiles, name, size)
     monkeypatch.setattr("scratch_transformer.attention.tiled.workers._crowd.over", math.inf)

@@ -128,7 +128,7 @@ def test_a_tiles_seed_counts_its_first_score(mask, qkv, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_triangles_block_one_side_of_the_diagonal(dtype):
-    t = torch.arange(tile.LONGEST)
+    t = torch.arange(tile.QUERIES)
     for found, blocked in zip(
         tile._triangles.__wrapped__(dtype, t.device), (t >= t[:, None], t < t[:, None]), strict=True
     ):

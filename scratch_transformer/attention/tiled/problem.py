@@ -20,10 +20,10 @@ from scratch_transformer.precision import HALF_PRECISION
 # Scores of a tile: 4 MiB of float32, which a third level cache holds. Found with `scratch-transformer bench`.
 TILE = 1 << 20
 TILE_ON_GPU = 1 << 25
-QUERIES = 256
-LONGEST = 2 * QUERIES
+# Queries are what Aᵀ dO and dSᵀ Q sum over: in so many, more than keys, these products take the least time.
+QUERIES = 512
+KEYS = 256
 SHORT = 512
-KEYS = 512
 # Queries whose products with a key take as long as reading it.
 READING = 16
 
@@ -120,14 +120,12 @@ class Problem:
     def queries_per_block(self) -> int:
         """Long blocks make the best of matrix products; short ones waste less beyond a diagonal.
 
-        Every block widens float16 and bfloat16 anew: twice as long, it is done half as often. See `_stretch`.
+        See `_stretch`.
         """
-        longest = LONGEST if self.query.dtype in HALF_PRECISION else QUERIES
-        is_short = self.key.shape[2] <= SHORT
+        S = self.key.shape[2]
         if self.lower is None and self.upper is None:
-            longest *= self._stretch
-            return longest // 2 if is_short else longest
-        return longest // 4 if is_short else longest // 2
+            return QUERIES * self._stretch // (2 if S <= SHORT else 1)
+        return max(1, QUERIES // (8 if 2 * S <= SHORT else 4 if S <= SHORT else 2))
 
     def blocks(self, heads: int | None = None) -> list[Block]:
         """All queries, cut into blocks: those of the same heads one after the other, and the last queries first.

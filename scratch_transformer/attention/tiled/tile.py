@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from scratch_transformer.attention.tiled.problem import LONGEST, Block, Problem
+from scratch_transformer.attention.tiled.problem import QUERIES, Block, Problem
 from scratch_transformer.attention.tiled.products import Way
 from scratch_transformer.attention.tiled.workers import Scratch
 
@@ -107,7 +107,7 @@ def _block_band(problem: Problem, block: Block, keys: slice, grid: Tensor) -> No
 def _triangles(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """-inf at and right of the diagonal; -inf left of it."""
     with torch.inference_mode():
-        blocked = torch.full((LONGEST, LONGEST), -math.inf, dtype=dtype, device=device)
+        blocked = torch.full((QUERIES, QUERIES), -math.inf, dtype=dtype, device=device)
         return blocked.triu(), blocked.tril(-1)
 
 
