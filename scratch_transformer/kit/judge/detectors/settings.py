@@ -212,26 +212,55 @@ def scale_of_the_width(session: Session, best: Hypothesis | None) -> Iterator[Fi
     """
     if best is None or session.settings.get("num_heads") != 1 or "A1" in best.ids:
         return
-    narrow, wide = session.candidate.rebuild(d_k=NARROW), session.candidate
-    if narrow.module is None or wide.module is None:
+    cls = next(_scaled_alike(session), None)
+    if cls is None:
         return
-    own, inputs = dict(narrow.module.named_parameters()), session.ran[0].probe.inputs
+    d_model = session.settings["d_model"]
+    if written := _width_outside(cls):
+        said = f"It divides by √{written}, a number outside of the class, however wide its heads are made."
+        yield Finding(MISTAKES["A1"], said, OUTSIDE)
+        return
+    said = f"With d_model = {d_model}, it divides the scores of a head of {NARROW} features by √{d_model} too."
+    yield Finding(MISTAKES["A1"], said, "divided by √d_model")
+
+
+def _scaled_alike(session: Session) -> Iterator[type]:
+    """The class of a head, for each width that makes its queries, keys and values narrower and not their scale.
+
+    That is called d_k, or else anything, dim_out: another width stops it, or makes nothing of these narrower.
+    """
+    for name in ("d_k", *(parameter.name for parameter in parameters_of(type(session.candidate.module)))):
+        try:
+            narrow = session.candidate.rebuild(**{name: NARROW})
+            if narrow.module is not None and _gives_the_same(narrow, session):
+                yield type(narrow.module)
+        except Exception:  # nothing is called so, or with another width it stops
+            continue
+
+
+def _gives_the_same(narrow: Candidate, session: Session) -> bool:
+    """Whether a narrower head gives what the wider one does, as the weights that only that has are zero."""
+    wide, inputs, narrowed = session.candidate, session.ran[0].probe.inputs, 0
+    assert narrow.module is not None and wide.module is not None
+    own = dict(narrow.module.named_parameters())
     try:
         with torch.no_grad():
             for name, values in wide.module.named_parameters():
-                values.zero_()[tuple(map(slice, own[name].shape))] = own[name].normal_()
-        differ = not torch.allclose(call(wide, inputs)[..., :NARROW], call(narrow, inputs), rtol=0, atol=1e-9)
+                places = [_within(*sizes) for sizes in zip(own[name].shape, values.shape, strict=True)]
+                values.zero_()[torch.meshgrid(*places, indexing="ij")] = own[name].normal_()
+                is_other = own[name].shape != values.shape
+                narrowed += is_other * own[name].numel() // (NARROW * session.settings["d_model"])
+        output = call(narrow, inputs)
+        differ = not torch.allclose(call(wide, inputs)[..., : output.shape[-1]], output, rtol=0, atol=1e-9)
     finally:
         wide.load(session.asked)
-    narrowed = sum(NARROW in values.shape for values in own.values() if values.dim() > 1)
-    if narrowed >= OF_A_HEAD and not differ:  # where values alone are narrower, queries are as wide as before
-        d_model = session.settings["d_model"]
-        if written := _width_outside(type(narrow.module)):
-            said = f"It divides by √{written}, a number outside of the class, however wide its heads are made."
-            yield Finding(MISTAKES["A1"], said, OUTSIDE)
-            return
-        said = f"With d_model = {d_model}, it divides the scores of a head of {NARROW} features by √{d_model} too."
-        yield Finding(MISTAKES["A1"], said, "divided by √d_model")
+    return narrowed >= OF_A_HEAD and not differ  # where values alone are narrower, queries are as wide as before
+
+
+def _within(narrow: int, wide: int) -> torch.Tensor:
+    """The places that a narrower axis has in a wider one: the first, of each of queries, keys and values in one."""
+    pieces = OF_A_HEAD if (narrow, wide % OF_A_HEAD) == (OF_A_HEAD * NARROW, 0) else 1
+    return torch.arange(wide).view(pieces, -1)[:, : narrow // pieces].flatten()
 
 
 def _width_outside(cls: type) -> str:
