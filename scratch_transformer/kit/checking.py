@@ -16,7 +16,7 @@ from torch import nn
 from scratch_transformer.kit import another_sort, clock, no_modules, undefinable
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.behind import Behind
-from scratch_transformer.kit.definitions import named_in
+from scratch_transformer.kit.definitions import is_module_class, named_in
 from scratch_transformer.kit.discover import load, packages, siblings, survey, unvalidated
 from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
@@ -328,7 +328,7 @@ class Checking:
         What is only too large to be called is told of.
         """
         is_asked = self.job.get("only") or self.job.get("as_kind")
-        is_module = isinstance(value, type) and issubclass(value, nn.Module) and not result.name.endswith("MLP")
+        is_module = is_module_class(value) and not result.name.endswith("MLP")
         lost = ("crashed", "could not be built", *(() if is_module else ("unknown mismatch",)))
         is_lost = result.verdict in lost and not result.mistakes and "OverflowError" not in (result.problem or "")
         is_named = any(likeness.is_named(result.name.rpartition(".")[2], KINDS[kind]) for kind in kinds)

@@ -12,7 +12,9 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
+
+from torch import nn
 
 from scratch_transformer.kit.arrays.classes import as_module
 
@@ -29,6 +31,11 @@ def names_in(thing: Any) -> frozenset[str]:
     members = vars(thing).values() if isinstance(thing, type) else [thing]
     codes = [code for member in members for code in codes_of(member)]
     return frozenset(name for code in codes for name in (*code.co_names, *code.co_varnames))
+
+
+def is_module_class(thing: Any) -> TypeGuard[type[nn.Module]]:
+    """Whether something is a class of modules."""
+    return isinstance(thing, type) and issubclass(thing, nn.Module)
 
 
 def is_of_torch(cls: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, lines_of, nodes_of, tree_of
+from scratch_transformer.kit.definitions import is_module_class, is_of_torch, lines_of, nodes_of, tree_of
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.kinds import KINDS
@@ -61,7 +61,7 @@ def _layers_of(cls: type) -> Iterator[str]:
     calls = [ast.unparse(node.func) for node in nodes_of(vars(cls).get("__init__")) if isinstance(node, ast.Call)]
     for path in calls:
         made = _meant(path, cls)
-        if isinstance(made, type) and issubclass(made, nn.Module) and is_of_torch(made) and _has_weights(made):
+        if is_module_class(made) and is_of_torch(made) and _has_weights(made):
             yield path
 
 

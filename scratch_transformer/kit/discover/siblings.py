@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
-from scratch_transformer.kit.definitions import parameters_of
+from scratch_transformer.kit.definitions import is_module_class, parameters_of
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source, find, python_files
@@ -45,7 +43,7 @@ def given_to(module: types.ModuleType, source: Source, guard: Guard) -> Iterator
                 continue
             loaded.add(path)
             part = vars(load.load(find(path).sources[0], guard).module).get(defined)
-            if isinstance(part, type) and issubclass(part, nn.Module):
+            if is_module_class(part):
                 waiting += [part] if part not in waiting else []
                 yield cls, part
 
@@ -75,5 +73,4 @@ def _bare(name: str) -> str:
 
 
 def _is_own(value: Any, module: types.ModuleType) -> bool:
-    is_module = isinstance(value, type) and issubclass(value, nn.Module)
-    return is_module and value.__module__ == module.__name__
+    return is_module_class(value) and value.__module__ == module.__name__

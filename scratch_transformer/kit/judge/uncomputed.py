@@ -10,7 +10,16 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import assignments, is_of_torch, is_own, lines_of, nodes_of, source_of, tree_of
+from scratch_transformer.kit.definitions import (
+    assignments,
+    is_module_class,
+    is_of_torch,
+    is_own,
+    lines_of,
+    nodes_of,
+    source_of,
+    tree_of,
+)
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -149,5 +158,4 @@ def _named(name: str, cls: type) -> object:
 
 
 def _has_weights(thing: object) -> bool:
-    is_module = isinstance(thing, type) and issubclass(thing, nn.Module)
-    return is_module and (thing in OF_TORCH or WEIGHTS.search(source_of(thing)) is not None)
+    return is_module_class(thing) and (thing in OF_TORCH or WEIGHTS.search(source_of(thing)) is not None)

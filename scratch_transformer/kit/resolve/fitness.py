@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, named_in, names_in
+from scratch_transformer.kit.definitions import is_module_class, leads_to, named_in, names_in
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -141,7 +141,7 @@ def may_turn(thing: Any) -> bool:
 @functools.lru_cache(maxsize=512)
 def names_within(cls: type, depth: int = 4) -> frozenset[str]:
     """The same of a class and of those that it makes, of other files too: layers.Attention(…)."""
-    made: list[type] = [one for one in named_in(cls) if isinstance(one, type) and issubclass(one, nn.Module)]
+    made: list[type] = [one for one in named_in(cls) if is_module_class(one)]
     own = [part for part in made if depth and part not in cls.__mro__]
     return names_in(cls).union(*(names_within(part, depth - 1) for part in own))
 

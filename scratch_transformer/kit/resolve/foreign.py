@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.arrays.libraries import has_own_tensors
-from scratch_transformer.kit.definitions import is_of_torch, leads_to, names_in, tree_of
+from scratch_transformer.kit.definitions import is_module_class, is_of_torch, leads_to, names_in, tree_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.kind import NETWORKS
@@ -115,7 +115,7 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     is not known, may have any.
     """
     is_part = kind.endswith(("Attention", "Layer", "Block"))
-    if not (kind in WHOLES or is_part) or not isinstance(thing, type) or not issubclass(thing, nn.Module):
+    if not (kind in WHOLES or is_part) or not is_module_class(thing):
         return ""
     made = [thing, *leads_to(thing)]
     names = [name for name in _parameters(thing) if not name.startswith(("n_", "num_"))]
@@ -256,7 +256,7 @@ def _why(thing: Any, depth: int) -> str:
         return ""
     if isinstance(tree, Function):
         return _of_function(tree) or _of_maker(tree, thing)
-    if isinstance(thing, type) and issubclass(thing, nn.Module):
+    if is_module_class(thing):
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):
             return "" if no_forward.lost(thing)[0] else _without_forward(tree)
@@ -324,7 +324,7 @@ def _of_maker(tree: Any, thing: Any) -> str:
     if not all(map(_tells_no_size, _given(thing))):
         return ""
     classes = [_namespace(thing).get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values]
-    is_maker = all(isinstance(cls, type) and issubclass(cls, nn.Module) for cls in classes)
+    is_maker = all(is_module_class(cls) for cls in classes)
     return "it makes a model of sizes that are written in" if classes and is_maker else ""
 
 

@@ -6,9 +6,7 @@ import inspect
 import re
 from typing import Any
 
-from torch import nn
-
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in
 
 BEFORE_AND_AFTER = "a norm before and one after every sublayer"
 OF_EXPERTS = "a mixture of experts"
@@ -64,8 +62,7 @@ def design_of(thing: Any) -> str:
 
 def of_experts(thing: Any) -> str:
     """That a class of modules whose name says nothing is a mixture of experts, or chooses those; "" of any other."""
-    is_module = isinstance(thing, type) and issubclass(thing, nn.Module)
-    return design if is_module and (design := design_of(thing)) == SAID.format(OF_EXPERTS) else ""
+    return design if is_module_class(thing) and (design := design_of(thing)) == SAID.format(OF_EXPERTS) else ""
 
 
 def _options_off(thing: Any) -> list[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import SCOPES, codes_of, leads_to, names_in, parameters_of
+from scratch_transformer.kit.definitions import SCOPES, codes_of, is_module_class, leads_to, names_in, parameters_of
 from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import parsed
 from scratch_transformer.kit.resolve import foreign
@@ -61,7 +61,7 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
     absent = unmade(thing)
     if absent.endswith(NOWHERE):
         return absent
-    if not (isinstance(thing, type) and issubclass(thing, nn.Module)):
+    if not is_module_class(thing):
         called = " ".join(words(name))
         if named := next((said for said, known in BY_WORDS.items() if re.search(rf"\b({known})\b", called)), ""):
             return named
@@ -80,7 +80,7 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
 def judged_within(name: str, thing: Any, found: Iterable[str]) -> str:
     """That methods of a class are judged by themselves, if they are. found: the names of all components."""
     methods = [one.split(".")[1] for one in found if one.startswith(f"{name}.")]
-    why = _takes(thing) if isinstance(thing, type) and issubclass(thing, nn.Module) else NO_MODULE_CALLED
+    why = _takes(thing) if is_module_class(thing) else NO_MODULE_CALLED
     return JUDGED_WITHIN.format(why, " and its ".join(dict.fromkeys(methods))) if methods else ""
 
 

@@ -8,9 +8,15 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from torch import nn
-
-from scratch_transformer.kit.definitions import is_of_torch, leads_to, named_in, names_in, nodes_of, source_of
+from scratch_transformer.kit.definitions import (
+    is_module_class,
+    is_of_torch,
+    leads_to,
+    named_in,
+    names_in,
+    nodes_of,
+    source_of,
+)
 from scratch_transformer.kit.resolve import halves
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
@@ -35,7 +41,7 @@ WHOLE = ("Transformer", "LlamaModel", *MODELS, "TokenDecoder")
 
 def kinds_of(thing: Any) -> tuple[str, ...]:
     """Names of kinds, the likeliest first; () for what shows no likeness to a part of a Transformer."""
-    if not isinstance(thing, type) or not issubclass(thing, nn.Module):
+    if not is_module_class(thing):
         return ()
     forward = getattr(thing, "forward", None)
     if not inspect.isfunction(forward) or is_of_torch(forward):
@@ -94,7 +100,7 @@ def adds_what_it_calls(cls: type) -> bool:
 
 def adds_what_it_holds(cls: Any) -> bool:
     """The same of a sublayer that its constructor is given: x + self.sublayer(self.norm(x), *others)."""
-    if not isinstance(cls, type) or not issubclass(cls, nn.Module):
+    if not is_module_class(cls):
         return False
     nodes, given = nodes_of(cls.forward), {p.name for p in parameters_of(cls.forward)}
     functions = [node.func for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
@@ -133,8 +139,7 @@ def has_positions(thing: Any) -> bool:
 
 def joins_heads(cls: Any) -> bool:
     """Whether it has a list of the learner's modules that attend, and joins what they give."""
-    is_module = isinstance(cls, type) and issubclass(cls, nn.Module)
-    return is_module and {"ModuleList", "cat"} <= names_in(cls) and any(map(has_softmax, made_of(cls)))
+    return is_module_class(cls) and {"ModuleList", "cat"} <= names_in(cls) and any(map(has_softmax, made_of(cls)))
 
 
 OTHERWISE = re.compile(r"LSTM|GRU|RNN|Conv")
@@ -148,7 +153,7 @@ MANY = re.compile(r"^(ModuleList|ModuleDict|clones|deepcopy|add_module|Embedding
 
 def is_one_layer(thing: Any) -> bool:
     """Whether a class attends and has norms of its own, and makes or is given no number of layers."""
-    if not isinstance(thing, type) or not issubclass(thing, nn.Module):
+    if not is_module_class(thing):
         return False
     whole: Any = thing
     names = names_in(whole)
@@ -193,7 +198,7 @@ def _is_network(cls: type) -> bool:
 
 def made_of(cls: type) -> list[type]:
     """The learner's modules that a class makes."""
-    return [one for one in leads_to(cls) if isinstance(one, type) and issubclass(one, nn.Module)]
+    return [one for one in leads_to(cls) if is_module_class(one)]
 
 
 def _of_widths(names: list[str]) -> set[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import inspect
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import lines_of, tree_of
+from scratch_transformer.kit.definitions import is_module_class, lines_of, tree_of
 from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.judge.stops import meant
 from scratch_transformer.kit.judge.stops.attributes import is_own_module, is_set_nowhere, own_classes
@@ -20,7 +19,7 @@ def finding(cls: object, known: str) -> Finding | None:
 
     known: what is said already.
     """
-    blank = cls.__new__(cls) if inspect.isclass(cls) and issubclass(cls, nn.Module) else None
+    blank = cls.__new__(cls) if is_module_class(cls) else None
     if blank is None or not isinstance(cls, type):
         return None
     nn.Module.__init__(blank)

@@ -6,9 +6,7 @@ import inspect
 import re
 from typing import Any
 
-from torch import nn
-
-from scratch_transformer.kit.definitions import is_of_torch, lines_of
+from scratch_transformer.kit.definitions import is_module_class, is_of_torch, lines_of
 from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -23,7 +21,7 @@ INPUTS = re.compile(
 
 def finding(thing: Any) -> Finding | None:
     """B26; None for what has its self in both."""
-    members = vars(thing) if isinstance(thing, type) and issubclass(thing, nn.Module) else {}
+    members = vars(thing) if is_module_class(thing) else {}
     methods = [members[name] for name in CALLED if inspect.isfunction(members.get(name))]
     lacking = [method for method in methods if not is_of_torch(method) and _lacks(method)]
     if not lacking:

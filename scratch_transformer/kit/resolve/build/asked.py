@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, reads, source_of
+from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in, reads, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -69,7 +69,7 @@ def _hides_heads(thing: Any) -> bool:
         return False
     names = vars(sys.modules.get(thing.__module__))
     made = [*(names.get(name, getattr(nn, name, None)) for name in init.co_names), *leads_to(thing)]
-    parts = [cls for cls in made if isinstance(cls, type) and issubclass(cls, nn.Module)]
+    parts = [cls for cls in made if is_module_class(cls)]
     return any(_means(cls, "num_heads") or _means(cls, "d_k") for cls in parts)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import parameters_of
+from scratch_transformer.kit.definitions import is_module_class, parameters_of
 from scratch_transformer.kit.judge.frames import nodes_at
 from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
@@ -96,9 +96,7 @@ class Attempt:
     @property
     def classes(self) -> str:
         """Which classes it is told to make parts of, in a sentence; "" if none."""
-        given = [
-            f"{name}={v.__name__}" for name, v in self.args.items() if isinstance(v, type) and issubclass(v, nn.Module)
-        ]
+        given = [f"{name}={v.__name__}" for name, v in self.args.items() if is_module_class(v)]
         return f"It makes its parts of classes that it is given: {', '.join(given)}." if given else ""
 
     @property
@@ -135,7 +133,7 @@ def _said_of(parameter: inspect.Parameter) -> Any:
 def _as_meant(parameter: inspect.Parameter, use: Use | None) -> inspect.Parameter:
     """A class by default that nothing makes anything of, and a method calls, or goes through: an instance is meant."""
     cls = _said_of(parameter)
-    is_class = isinstance(cls, type) and issubclass(cls, nn.Module) and isinstance(parameter.default, type)
+    is_class = is_module_class(cls) and isinstance(parameter.default, type)
     if not is_class or use is None or use.called or not (use.applied or use.listed):
         return parameter
     return parameter.replace(default=parameter.empty, annotation=cls)
@@ -150,8 +148,7 @@ def _class_of(annotation: Any, namespace: Mapping[str, Any]) -> type | None:
     choices = [one for one in typing.get_args(annotation) if one is not type(None)]
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     annotation = choices[0] if is_union and len(choices) == 1 else annotation
-    is_module = isinstance(annotation, type) and issubclass(annotation, nn.Module)
-    return annotation if is_module and annotation is not nn.Module else None
+    return annotation if is_module_class(annotation) and annotation is not nn.Module else None
 
 
 def _is_told_its_width(cls: Any, uses: Mapping[str, Use]) -> bool:

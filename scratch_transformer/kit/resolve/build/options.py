@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from scratch_transformer import functional
-from scratch_transformer.kit.definitions import is_of_torch, source_of
+from scratch_transformer.kit.definitions import is_module_class, is_of_torch, source_of
 from scratch_transformer.kit.discover.silent import Silent
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.config import Unknown
@@ -118,7 +118,7 @@ class Wish:
         typed = typing.get_origin(self.hint) is type or self.hint is type or "Type[" in self.text
         named = self.name.endswith(("_cls", "_class", "_type")) or self.word.endswith("cls")
         named &= self.word not in OF_NUMBERS
-        named &= not (isinstance(self.hint, type) and issubclass(self.hint, nn.Module))  # rope_class: Rope is a rope
+        named &= not is_module_class(self.hint)  # rope_class: Rope is a rope
         named &= not any(isinstance(value, str) for value in self.use.compared)  # attn_type == "self"
         return (
             typed
@@ -128,12 +128,13 @@ class Wish:
 
     @property
     def wants_module(self) -> bool:
-        is_module = isinstance(self.hint, type) and issubclass(self.hint, nn.Module)
-        if self.is_named_config and not is_module:
+        if self.is_named_config and not is_module_class(self.hint):
             return False  # AttentionParams
         if self.use.is_config and not self.use.called and any(map(settings_of, self.use.attributes)):
             return False
-        return is_module or (not isinstance(self.hint, type) and any(text in self.text for text in MODULE_LIKE))
+        return is_module_class(self.hint) or (
+            not isinstance(self.hint, type) and any(text in self.text for text in MODULE_LIKE)
+        )
 
     @property
     def wants_config(self) -> bool:
@@ -310,8 +311,7 @@ def parts_within(wish: Wish) -> list[str]:
         hints = typing.get_type_hints(wish.hint) if is_bundle else {}
     except Exception:  # names that only type checkers see
         hints = {}
-    are_modules = [isinstance(hint, type) and issubclass(hint, nn.Module) for hint in hints.values()]
-    return list(hints) if are_modules and all(are_modules) else []
+    return list(hints) if all(map(is_module_class, hints.values())) else []
 
 
 def _bundle(cls: Callable[..., Any], fields: Sequence[str], parts: Part) -> Any:
@@ -390,7 +390,7 @@ def made_by_name(wish: Wish) -> list[Any]:
     own = [
         value
         for name, value in wish.namespace.items()
-        if isinstance(value, type) and issubclass(value, nn.Module) and value is not wish.owner
+        if is_module_class(value) and value is not wish.owner
         and not is_of_torch(value) and not plain(name).startswith(("base", "abstract"))
         and asked & set(words(name))
     ]  # fmt: skip

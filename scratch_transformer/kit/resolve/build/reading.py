@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import tree_of
+from scratch_transformer.kit.definitions import is_module_class, tree_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
 MOST_DEEP = 4
@@ -303,7 +303,7 @@ class _Reader(ast.NodeVisitor):
             self.positions += [one for one in ast.walk(node.args[0]) if isinstance(one, ast.Call)]
         if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             use, cls = self.use(node.args[0]), self._value(node.args[-1])
-            if use is not None and isinstance(cls, type) and issubclass(cls, nn.Module):
+            if use is not None and is_module_class(cls):
                 use.checked = cls
         if isinstance(node.func, ast.Name) and node.func.id == "len" and node.args:
             use = self.use(node.args[0])

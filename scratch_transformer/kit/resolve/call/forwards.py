@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import is_of_torch, nodes_of
+from scratch_transformer.kit.definitions import is_module_class, is_of_torch, nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -57,7 +57,7 @@ def _returns_module(function: Callable[..., Any]) -> bool:
     returned = [node.value for node in nodes_of(function) if isinstance(node, ast.Return)]
     calls = [ast.unparse(value.func).split(".") for value in returned if isinstance(value, ast.Call)]
     made = [functools.reduce(_part, rest, function.__globals__.get(first)) for first, *rest in calls]
-    return 0 < len(returned) == sum(isinstance(one, type) and issubclass(one, nn.Module) for one in made)
+    return 0 < len(returned) == sum(is_module_class(one) for one in made)
 
 
 def made_by(function: Callable[..., Any]) -> type | None:
@@ -68,8 +68,7 @@ def made_by(function: Callable[..., Any]) -> type | None:
     values = [given.get(ast.unparse(value), value) for value in returned]
     made = {function.__globals__.get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values}
     cls = made.pop() if len(made) == 1 else None
-    is_one = isinstance(cls, type) and issubclass(cls, nn.Module) and not is_of_torch(cls)
-    return cls if is_one else None
+    return cls if is_module_class(cls) and not is_of_torch(cls) else None
 
 
 def _part(thing: Any, name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.definitions import is_module_class, nodes_of
 from scratch_transformer.kit.judge.frames import Function
 
 SCORES = re.compile(r"logit|score|pred|prob|^outp?u?t?$|^y_?hat$")
@@ -70,9 +70,7 @@ def of_writer(function: Any) -> Made | None:
     if owner is not None:
         return _returned(owner)
     values = vars(inspect.getmodule(function) or builtins).values() if inspect.isfunction(function) else ()
-    models = [
-        v for v in values if isinstance(v, type) and issubclass(v, nn.Module) and v.__module__ == function.__module__
-    ]
+    models = [v for v in values if is_module_class(v) and v.__module__ == function.__module__]
     made = [one for one in map(_returned, models) if one is not None]
     read = {*function.__code__.co_names, *map(str, function.__code__.co_consts)} if made else set()
     return made[0] if len({*made}) == 1 and read & {*made[0].fields} else None

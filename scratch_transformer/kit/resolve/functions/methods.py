@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.optimizing import SAID
-from scratch_transformer.kit.definitions import names_in, source_of, tree_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, source_of, tree_of
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, Words, ids_of, is_table_of_words, is_tokenizer
 from scratch_transformer.kit.resolve.call.told import WORDS
@@ -38,7 +38,7 @@ MODEL = "model"
 
 def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
     """Those methods of a class of modules, by name; or of a class that has a model, if they write with that."""
-    is_module = isinstance(thing, type) and issubclass(thing, nn.Module)
+    is_module = is_module_class(thing)
     for name, one in vars(thing).items() if isinstance(thing, type) else ():
         if inspect.isfunction(one) and (_may_write(name, one) if is_module else _writes_with_its_model(one)):
             function = _of_the_model(inspect.unwrap(one), thing)
@@ -58,8 +58,7 @@ def _writes_with_its_model(method: Any) -> bool:
 
 def static_of(thing: Any) -> Iterator[tuple[str, Any]]:
     """The static methods of a class of modules, by name."""
-    members = vars(thing).items() if isinstance(thing, type) and issubclass(thing, nn.Module) else ()
-    for name, one in members:
+    for name, one in vars(thing).items() if is_module_class(thing) else ():
         if isinstance(one, staticmethod) and inspect.isfunction(one.__func__):
             yield name, one.__func__
 

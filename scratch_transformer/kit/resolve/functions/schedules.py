@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in, source_of, tree_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, source_of, tree_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -133,7 +133,7 @@ def _makes_a_function(function: Any) -> bool:
 
 def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
     """The methods of a class of modules that make a schedule beside its optimizer: configure_optimizers(self)."""
-    members = vars(thing).items() if isinstance(thing, type) and issubclass(thing, nn.Module) else ()
+    members = vars(thing).items() if is_module_class(thing) else ()
     for name, one in members:
         if inspect.isfunction(one) and "LambdaLR" in names_in(one) and [p.name for p in parameters_of(one)] == ["self"]:
             function = types.FunctionType(one.__code__, one.__globals__, name, None, one.__closure__)

@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.arrays.libraries import reached
-from scratch_transformer.kit.definitions import is_of_torch
+from scratch_transformer.kit.definitions import is_module_class, is_of_torch
 from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
 from scratch_transformer.kit.kinds.inputs import EPS
@@ -141,7 +141,7 @@ class Known:
     def is_called_by_module(self, function: Any) -> bool:
         """Whether a method of one of the learner's modules calls a function, or has it: then it is given batches."""
         name = getattr(function, "__name__", "")
-        modules = (cls for cls in self.guesses if isinstance(cls, type) and issubclass(cls, nn.Module))
+        modules = (cls for cls in self.guesses if is_module_class(cls))
         here = [cls for cls in modules if cls.__module__ == getattr(function, "__module__", None)]
         has_it = any(getattr(vars(cls).get(name), "__func__", None) is function for cls in here)
         return bool(name) and (has_it or any(name in read_by_class(cls) for cls in here))

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in, nodes_of, source_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, nodes_of, source_of
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line
 from scratch_transformer.kit.judge.stops import checked, undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
@@ -65,7 +65,7 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
 
     With what it stops with in the first trial.
     """
-    if not isinstance(thing, type) or not issubclass(thing, nn.Module):
+    if not is_module_class(thing):
         return None
     if kind.name == "ScaledDotProductAttention" and {"Linear", "Parameter"} & names_in(thing):  # type: ignore[arg-type]
         kind = library.kinds["MultiheadAttention"]  # the core alone has no weights
@@ -173,7 +173,7 @@ def _groups(heads: int) -> list[int]:
 
 def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseException | None) -> Misfit | None:
     """B26, if a constructor stops with shapes at one line, whatever numbers it is told: a column that is none."""
-    is_one = isinstance(thing, type) and issubclass(thing, nn.Module) and kind.name in KINDS and not library.supplied
+    is_one = is_module_class(thing) and kind.name in KINDS and not library.supplied
     if not is_one or not _stops_within(error, thing) or not _is_known(thing, kind) or _fits_as_written(thing, library):
         return None
     if checked.failed(error):
