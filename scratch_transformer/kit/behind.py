@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from scratch_transformer.kit.definitions import leads_to, names_in, text_of_file
+from scratch_transformer.kit.definitions import file_of, leads_to, names_in, text_of_file
 from scratch_transformer.kit.discover.load import Loaded, load
 from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source, find
@@ -72,7 +71,7 @@ class Behind:
 
     def learned(self, part: type, judge: Callable[[], None]) -> None:
         """The same of a part of another file, which has no report of its own."""
-        self.made += self._mend(part, Source(_file_of(part), text_of_file(_file_of(part))), judge)
+        self.made += self._mend(part, Source(file_of(part), text_of_file(file_of(part))), judge)
 
     # ---- One repair ----
 
@@ -236,7 +235,3 @@ def _repaired(own: list[Made]) -> str:
 def _reads_brought(value: Any, repair: Repair) -> bool:
     is_there = getattr(value, "__module__", "") == repair.namespace.get("__name__")
     return is_there and bool(names_in(value) & repair.brought.keys())
-
-
-def _file_of(part: type) -> str:
-    return str(getattr(sys.modules.get(part.__module__), "__file__", None) or "")

@@ -10,7 +10,7 @@ import inspect
 import linecache
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, ModuleType
 from typing import Any, TypeGuard
 
@@ -55,6 +55,25 @@ def reads(function: Any, name: str) -> bool:
 def text_of_file(path: object) -> str:
     """The text of a file, as its code runs now; "" of none, or of one that cannot be read."""
     return "".join(linecache.getlines(str(path or "")))
+
+
+def namespace_of(thing: Any) -> dict[str, Any]:
+    """The globals of the file of a class or function; hardly any where that is not known."""
+    return vars(sys.modules.get(getattr(thing, "__module__", None) or "", ModuleType("none")))
+
+
+def file_of(thing: Any) -> str:
+    """The path of the file of a class or function; "" where that is not known."""
+    return str(namespace_of(thing).get("__file__") or "")
+
+
+def meant_by(path: str, namespace: Mapping[str, Any]) -> Any:
+    """What a global name stands for, or a name in a global module, nn.Linear; None for one that is not there."""
+    first, *rest = path.split(".")
+    found = namespace.get(first)
+    for name in rest:
+        found = getattr(found, name, None)
+    return found
 
 
 @functools.lru_cache(maxsize=1024)
@@ -183,8 +202,7 @@ def _annotated(parameter: inspect.Parameter) -> inspect.Parameter:
 
 def _meant(annotation: str, thing: Any) -> Any:
     name = annotation.strip("'\"")
-    module = sys.modules.get(getattr(thing, "__module__", None) or "")
-    found = getattr(module, name, getattr(builtins, name, None)) if name.isidentifier() else None
+    found = namespace_of(thing).get(name, getattr(builtins, name, None)) if name.isidentifier() else None
     if not isinstance(found, type):
         return annotation
     return as_module(found) if is_own(found) else found

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_module_class, is_of_torch, lines_of, nodes_of, tree_of
+from scratch_transformer.kit.definitions import (
+    is_module_class,
+    is_of_torch,
+    lines_of,
+    meant_by,
+    namespace_of,
+    nodes_of,
+    tree_of,
+)
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.kinds import KINDS
@@ -51,7 +58,7 @@ def _is_plain(cls: Any) -> bool:
     written = getattr(tree_of(thing), "bases", [])
     if written and cls.__bases__ == (object,) and [ast.unparse(base) for base in written] != ["object"]:
         return False  # of a package that is not installed
-    beside = vars(sys.modules.get(cls.__module__)).values()
+    beside = namespace_of(cls).values()
     is_mixed_in = any(isinstance(one, type) and issubclass(one, (cls,)) and one is not cls for one in beside)
     return not OFFERS & {*dir(cls)} and not is_mixed_in
 
@@ -60,17 +67,9 @@ def _layers_of(cls: type) -> Iterator[str]:
     """The layers with weights that its constructor keeps, as it writes them: nn.Linear."""
     calls = [ast.unparse(node.func) for node in nodes_of(vars(cls).get("__init__")) if isinstance(node, ast.Call)]
     for path in calls:
-        made = _meant(path, cls)
+        made = meant_by(path, namespace_of(cls))
         if is_module_class(made) and is_of_torch(made) and _has_weights(made):
             yield path
-
-
-def _meant(path: str, cls: type) -> Any:
-    first, *rest = path.split(".")
-    found = vars(sys.modules[cls.__module__]).get(first)
-    for name in rest:
-        found = getattr(found, name, None)
-    return found
 
 
 def _has_weights(made: type) -> bool:

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import linecache
 import re
-import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -16,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, nodes_of, parameters_of, reads, text_of_file
+from scratch_transformer.kit.definitions import file_of, leads_to, nodes_of, parameters_of, reads, text_of_file
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge import uncomputed
@@ -176,7 +175,7 @@ class Results:
         found = [
             cls for cls in self.learned if {self.broken.get(cls), *(f.mistake.id for f in self._severe(cls))} & {*ids}
         ]
-        files = [getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__ for cls in found]
+        files = [file_of(cls) or cls.__module__ for cls in found]
         return [f"{cls.__name__} of {Path(file).name}" for cls, file in zip(found, files, strict=True)]
 
     def _severe(self, part: Any) -> list[Finding]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,8 @@ from scratch_transformer.kit.definitions import (
     is_of_torch,
     is_own,
     lines_of,
+    meant_by,
+    namespace_of,
     nodes_of,
     source_of,
     tree_of,
@@ -143,19 +144,10 @@ def _made_anew(cls: type) -> Iterator[Finding]:
     """B21: Embedding(…)(x) in forward, of a class that has weights."""
     nodes = nodes_of(getattr(cls, "forward", None))
     made = [n.func.func for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
-    names = [name for name in dict.fromkeys(map(ast.unparse, made)) if _has_weights(_named(name, cls))]
+    names = [name for name in dict.fromkeys(map(ast.unparse, made)) if _has_weights(meant_by(name, namespace_of(cls)))]
     if names:
         yield Finding(MISTAKES["B21"], f"Every call makes a new {', '.join(names)}, which is never trained.")
 
 
-def _named(name: str, cls: type) -> object:
-    """What a global name of its file, or a name in a global module, stands for."""
-    first, *rest = name.split(".")
-    thing = getattr(sys.modules.get(cls.__module__), first, None)
-    for part in rest:
-        thing = getattr(thing, part, None)
-    return thing
-
-
 def _has_weights(thing: object) -> bool:
-    return is_module_class(thing) and (thing in OF_TORCH or WEIGHTS.search(source_of(thing)) is not None)
+    return is_module_class(thing) and (thing in OF_TORCH or bool(WEIGHTS.search(source_of(thing))))  # type: ignore[arg-type]

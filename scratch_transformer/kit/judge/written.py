@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from torch import nn
-
-from scratch_transformer.kit.definitions import names_in, nodes_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, namespace_of, nodes_of
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.recipe import RIGHT
@@ -50,9 +47,7 @@ OTHERS = re.compile(r"norm|att|soft_?max|gelu|head", re.IGNORECASE)
 def is_scaled_beside(session: Session) -> bool:
     """Whether another class of its file multiplies what it is given by √d_model: that of positions, or the model."""
     own: Any = type(session.candidate.module)
-    module = sys.modules.get(own.__module__)
-    classes = [one for one in vars(module).values() if isinstance(one, type)] if module is not None else []
-    others = [one for one in classes if issubclass(one, nn.Module) and one.__module__ == own.__module__]
+    others = [one for one in namespace_of(own).values() if is_module_class(one) and one.__module__ == own.__module__]
     others = [one for one in others if one is not own and not OTHERS.search(one.__name__)]
     return any(_is_scaled(forward) for one in others if (forward := vars(one).get("forward")) is not None)
 

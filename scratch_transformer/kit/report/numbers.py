@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
 from typing import Any
 
-from scratch_transformer.kit.definitions import nodes_of, tree_of
+from scratch_transformer.kit.definitions import namespace_of, nodes_of, tree_of
 
 SMALL = re.compile(r"\b(Linear|\w*Norm|Dropout|Embedding|Parameter|ReLU|GELU)\(")
 """Parts of torch's that are no layers: four projections are made in such a way."""
@@ -56,7 +55,7 @@ def of_dropout(definition: Any) -> int | None:
 
 def of_eps(definition: Any, eps: str) -> int | None:
     """At which line of a class, from 0, a norm is told this eps: LayerNorm(d_model, 1e-6), or by a global's name."""
-    names = vars(sys.modules[definition.__module__]) if definition.__module__ in sys.modules else {}
+    names = namespace_of(definition)
     for call in (node for node in nodes_of(definition) if isinstance(node, ast.Call)):
         given = [*call.args, *(word.value for word in call.keywords)]
         values = [names.get(one.id) if isinstance(one, ast.Name) else getattr(one, "value", None) for one in given]

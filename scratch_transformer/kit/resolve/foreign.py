@@ -7,7 +7,6 @@ import functools
 import importlib.util
 import inspect
 import re
-import sys
 import types
 import typing
 from collections.abc import Iterator
@@ -17,7 +16,15 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.arrays.libraries import has_own_tensors
-from scratch_transformer.kit.definitions import is_module_class, is_of_torch, leads_to, names_in, tree_of
+from scratch_transformer.kit.definitions import (
+    is_module_class,
+    is_of_torch,
+    leads_to,
+    meant_by,
+    names_in,
+    namespace_of,
+    tree_of,
+)
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.kind import NETWORKS
@@ -196,7 +203,7 @@ def _is_number(parameter: inspect.Parameter) -> bool:
 
 def _takes_from_files(thing: Any) -> bool:
     """Whether it takes something out of a module of the learner's: layers.EncoderLayer(…)."""
-    values = (_namespace(thing).get(name) for name in names_in(thing))
+    values = (namespace_of(thing).get(name) for name in names_in(thing))
     modules = [value.__name__ for value in values if isinstance(value, types.ModuleType)]
     return any(name.partition(".")[0] not in ("torch", "math", "numpy", "copy", "typing") for name in modules)
 
@@ -236,7 +243,7 @@ def asks_for_absent(thing: Any) -> str:
             return NOT_INSTALLED.format(one.package)
     for annotation in (parameter.annotation for parameter in _given(thing)):
         is_text = isinstance(annotation, str)
-        said = _namespace(thing).get(re.split(r"\W", annotation)[0]) if is_text else annotation
+        said = namespace_of(thing).get(re.split(r"\W", annotation)[0]) if is_text else annotation
         for one in (said, *typing.get_args(said)):
             if isinstance(one, Missing) and not one.why:
                 return NOT_INSTALLED.format(one.package)
@@ -323,7 +330,7 @@ def _of_maker(tree: Any, thing: Any) -> str:
         return "it makes what it is given the class of"
     if not all(map(_tells_no_size, _given(thing))):
         return ""
-    classes = [_namespace(thing).get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values]
+    classes = [namespace_of(thing).get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values]
     is_maker = all(is_module_class(cls) for cls in classes)
     return "it makes a model of sizes that are written in" if classes and is_maker else ""
 
@@ -344,12 +351,9 @@ def _tells_no_size(parameter: inspect.Parameter) -> bool:
 
 def _of_absent_base(thing: Any, tree: ast.AST) -> str:
     """That what it inherits from is of a package that is not installed, as of JAX's: nobody can run it."""
-    known = _namespace(thing)
+    known = namespace_of(thing)
     for base in getattr(tree, "bases", ()):
-        first, *rest = ast.unparse(base).split(".")
-        value = known.get(first)
-        for name in rest:
-            value = getattr(value, name, None)
+        value = meant_by(ast.unparse(base), known)
         if isinstance(value, Missing) and not value.why:
             return NOT_INSTALLED.format(value.package)
     return ""
@@ -458,8 +462,7 @@ def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
     init = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
     made += [one.annotation for node in init for one in node.args.args if one.annotation is not None]
     used = {part.id for part in made if isinstance(part, ast.Name)}
-    values: dict[str, Any] = _namespace(thing)
-    for name, value in values.items():
+    for name, value in [*namespace_of(thing).items()]:
         is_part = name in used or name.lower() in given
         if is_part and isinstance(value, type) and value is not thing and issubclass(value, nn.Module):
             why = _why(value, depth + 1)  # type: ignore[arg-type]
@@ -473,11 +476,6 @@ def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
 def _asks_for_a_class(call: ast.Call) -> bool:
     """isinstance(part, Recurrent) makes none."""
     return isinstance(call.func, ast.Name) and call.func.id in ("isinstance", "issubclass")
-
-
-def _namespace(thing: Any) -> dict[str, Any]:
-    module = sys.modules.get(getattr(thing, "__module__", ""))
-    return dict(vars(module)) if module is not None else {}
 
 
 def _parameters(thing: Any) -> list[str]:

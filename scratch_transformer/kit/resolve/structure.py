@@ -139,7 +139,7 @@ def has_positions(thing: Any) -> bool:
 
 def joins_heads(cls: Any) -> bool:
     """Whether it has a list of the learner's modules that attend, and joins what they give."""
-    return is_module_class(cls) and {"ModuleList", "cat"} <= names_in(cls) and any(map(has_softmax, made_of(cls)))
+    return is_module_class(cls) and {"ModuleList", "cat"} <= names_in(cls) and any(map(has_softmax, made_of(cls)))  # type: ignore[arg-type]
 
 
 OTHERWISE = re.compile(r"LSTM|GRU|RNN|Conv")

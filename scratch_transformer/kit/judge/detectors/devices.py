@@ -6,14 +6,13 @@ import ast
 import inspect
 import linecache
 import re
-import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import is_own, nodes_of, source_of
+from scratch_transformer.kit.definitions import is_own, namespace_of, nodes_of, source_of
 from scratch_transformer.kit.judge import elsewhere, neighbours
 from scratch_transformer.kit.judge.detectors.inventory import plain_weights
 from scratch_transformer.kit.judge.elsewhere import Left
@@ -181,8 +180,8 @@ def _names_a_device(call: ast.Call, unless: Collection[str] = ()) -> bool:
 def _is_made_elsewhere(call: ast.Call, owner: type[nn.Module]) -> bool:
     """Whether what is called, a function or method of the learner's, puts what it makes on a device of the file's."""
     name = ast.unparse(call.func)
-    of = owner if name.startswith("self.") else sys.modules.get(owner.__module__)
-    called = getattr(of, name.removeprefix("self."), None)
+    own = name.removeprefix("self.")
+    called = getattr(owner, own, None) if own != name else namespace_of(owner).get(name)
     if not inspect.isfunction(called) or not is_own(called):
         return False
     inside = [node for node in nodes_of(called) if isinstance(node, ast.Call)]

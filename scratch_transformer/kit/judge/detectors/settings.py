@@ -6,7 +6,6 @@ import ast
 import dis
 import inspect
 import re
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import names_in, parameters_of, text_of_file
+from scratch_transformer.kit.definitions import file_of, names_in, parameters_of, text_of_file
 from scratch_transformer.kit.judge.frames import in_one_line, is_learners, nodes_at
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -71,9 +70,7 @@ def _is_of_inputs(cls: Any) -> bool:
 
     Where it says that of norms or networks, too, it is of all that there is.
     """
-    file = sys.modules.get(cls.__module__, None)
-    text = text_of_file(getattr(file, "__file__", None))
-    told = [name for name in TOLD.findall(text) if not INPUTS.search(name)]
+    told = [name for name in TOLD.findall(text_of_file(file_of(cls))) if not INPUTS.search(name)]
     return not told and not any("bias" in parameter.name for parameter in parameters_of(cls))
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dis
 import inspect
 import re
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import codes_of, lines_of, parameters_of
+from scratch_transformer.kit.definitions import codes_of, lines_of, namespace_of, parameters_of
 from scratch_transformer.kit.judge.frames import DONE_AT, in_one_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
@@ -150,7 +149,7 @@ def size_of_the_file(session: Session, best: Hypothesis | None) -> Iterator[Find
     if module is None or not session.ran:
         return
     cls = type(module)
-    file = vars(sys.modules.get(cls.__module__, types.ModuleType("none")))
+    file = namespace_of(cls)
     told = {p.name for p in parameters_of(cls) if type(file.get(p.name)) is int}
     methods = [method for name, method in vars(cls).items() if inspect.isfunction(method) and name != "__init__"]
     for method, name in ((one, name) for one in methods for name in sorted(told & _globals_in(one))):

@@ -6,12 +6,11 @@ import ast
 import functools
 import inspect
 import re
-import sys
 from types import FrameType
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, source_of, text_of_file, tree_of
+from scratch_transformer.kit.definitions import file_of, is_of_torch, namespace_of, source_of, text_of_file, tree_of
 from scratch_transformer.kit.judge.frames import function_of, nodes_at
 from scratch_transformer.kit.judge.stops import unset
 
@@ -205,7 +204,7 @@ def _set_in(text: str, owner: type | None) -> frozenset[str]:
 
     setattr if it may give any. owner: None for any class of the file.
     """
-    namespace = vars(sys.modules[owner.__module__]) if owner is not None else {}
+    namespace = namespace_of(owner) if owner is not None else {}
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -235,8 +234,7 @@ def _are_related(cls: object, owner: type | None) -> bool:
 
 def text_of(cls: type) -> str:
     """The whole file in which a class is defined."""
-    path = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    return text_of_file(path)
+    return text_of_file(file_of(cls))
 
 
 def _has_strange_base(cls: type) -> bool:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from scratch_transformer.kit.definitions import meant_by
 from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -31,8 +32,5 @@ def finding(node: ast.ClassDef, text: str, namespace: Mapping[str, Any]) -> tupl
 
 def _makes_one(call: ast.Call, namespace: Mapping[str, Any]) -> bool:
     """Whether what is called is a class, which makes an object: namedtuple(…) and what else makes classes is none."""
-    owner, *path = ast.unparse(call.func).split(".")
-    thing = namespace.get(owner)
-    for part in path:
-        thing = getattr(thing, part, None)
+    thing = meant_by(ast.unparse(call.func), namespace)
     return inspect.isclass(thing) and not issubclass(thing, type)

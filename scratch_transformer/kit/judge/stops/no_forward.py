@@ -7,13 +7,12 @@ import difflib
 import inspect
 import linecache
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch
+from scratch_transformer.kit.definitions import file_of, is_of_torch, namespace_of
 from scratch_transformer.kit.judge.frames import STOPS_AT, Function, parsed
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -41,7 +40,7 @@ def lost(cls: type) -> tuple[str, str]:
     owners = [one for one in cls.__mro__ if not is_of_torch(one) and one is not object]
     if not issubclass(cls, nn.Module) or any(CALLED & vars(one).keys() for one in owners) or _is_a_base(cls):
         return "", ""
-    path = inspect.getsourcefile(cls) if getattr(sys.modules.get(cls.__module__), "__file__", None) else None
+    path = inspect.getsourcefile(cls) if file_of(cls) else None
     for said, head in _candidates(cls, path) if path else ():
         return f"{cls.__name__} has no forward, and stops where it is called: {said}.", head
     return "", ""
@@ -92,7 +91,7 @@ def is_misspelt(name: str) -> bool:
 
 def _is_a_base(cls: type) -> bool:
     """Whether another class of its file is a sort of it, which may have what it lacks."""
-    others = vars(sys.modules[cls.__module__]).values() if cls.__module__ in sys.modules else ()
+    others = namespace_of(cls).values()
     return any(isinstance(one, type) and one is not cls and issubclass(one, cls) for one in others)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.definitions import meant_by, nodes_of
 from scratch_transformer.kit.judge.frames import function_of, in_one_line, nodes_at
 from scratch_transformer.kit.judge.stops.handed import CALLED, handed
 
@@ -286,11 +286,8 @@ def _is_of_torch(thing: Any) -> bool:
 
 def _of_globals(callee: ast.expr, frame: FrameType) -> Any:
     """What a name of the file's, or an attribute of one, stands for; None for what a function has itself."""
-    first, *rest = ast.unparse(callee).split(".")
-    thing = None if first in frame.f_locals else frame.f_globals.get(first)
-    for part in rest:
-        thing = getattr(thing, part, None)
-    return thing
+    path = ast.unparse(callee)
+    return None if path.partition(".")[0] in frame.f_locals else meant_by(path, frame.f_globals)
 
 
 def _of_torch(callee: ast.expr, frame: FrameType) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import nodes_of, tree_of
+from scratch_transformer.kit.definitions import meant_by, nodes_of, tree_of
 from scratch_transformer.kit.judge.frames import OTHERS, Function, function_of, is_learners, parsed
 
 NOTHING = ("", "", "")
@@ -142,10 +142,10 @@ def is_made_there(owner: nn.Module, name: str, cls: type, frame: FrameType) -> b
 
 def _makes(call: ast.Call, cls: type, frame: FrameType) -> bool:
     """Whether a call makes an instance of a class, or a list of such."""
-    if _value(call.func, frame) is not nn.ModuleList:
-        return _value(call.func, frame) is cls
+    if meant_by(ast.unparse(call.func), frame.f_globals) is not nn.ModuleList:
+        return meant_by(ast.unparse(call.func), frame.f_globals) is cls
     within = [n for given in call.args for n in ast.walk(given) if isinstance(n, ast.Call)]
-    return any(_value(one.func, frame) is cls for one in within)
+    return any(meant_by(ast.unparse(one.func), frame.f_globals) is cls for one in within)
 
 
 def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -156,15 +156,6 @@ def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield from zip(of_target, of_value, strict=True)
         else:
             yield from ((one, node.value) for one in of_target)
-
-
-def _value(node: ast.expr, frame: FrameType) -> Any:
-    """What a global name, or a name in a global module, stands for."""
-    first, *rest = ast.unparse(node).split(".")
-    thing = frame.f_globals.get(first)
-    for part in rest:
-        thing = getattr(thing, part, None)
-    return thing
 
 
 @functools.lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from types import FrameType, ModuleType, NoneType
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_own, nodes_of, text_of_file
+from scratch_transformer.kit.definitions import is_own, meant_by, nodes_of, text_of_file
 from scratch_transformer.kit.discover.load import LEFT_OUT, REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
@@ -349,11 +349,7 @@ def _elements(value: ast.expr | None) -> list[ast.expr]:
 
 def _names_a_class(call: ast.Call, frame: FrameType, cls: type) -> bool:
     """Whether a call makes an instance of this class, by its global name."""
-    first, *rest = ast.unparse(call.func).split(".")
-    thing = frame.f_globals.get(first)
-    for part in rest:
-        thing = getattr(thing, part, None)
-    return thing is cls
+    return meant_by(ast.unparse(call.func), frame.f_globals) is cls
 
 
 def _calls_on(line: int, path: str) -> list[ast.Call]:
@@ -368,10 +364,7 @@ def _named(name: str, frame: FrameType) -> object:
         own, code = frame.f_locals[first], frame.f_code
         is_given = first in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         return own if inspect.isfunction(own) and "<locals>" in own.__qualname__ and not is_given and not rest else None
-    thing = frame.f_globals.get(first)
-    for part in rest:
-        thing = getattr(thing, part, None)
-    return thing
+    return meant_by(name, frame.f_globals)
 
 
 def _is_as_written(thing: object) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in, reads, source_of
+from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in, namespace_of, reads, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -56,7 +55,7 @@ def shares_heads(thing: Any) -> bool:
         return True
     if not any(is_config(p) for p in parameters_of(thing)):
         return False
-    classes = [value for value in vars(sys.modules.get(thing.__module__)).values() if isinstance(value, type)]
+    classes = [value for value in namespace_of(thing).values() if isinstance(value, type)]
     inits = [getattr(vars(cls).get("__init__"), "__code__", None) for cls in classes]
     read = {name for code in inits if code is not None for name in code.co_names}
     return any("num_kv_heads" in settings_of(name)[:1] for name in read)
@@ -67,7 +66,7 @@ def _hides_heads(thing: Any) -> bool:
     init = getattr(vars(thing).get("__init__"), "__code__", None) if isinstance(thing, type) else None
     if init is None or not _means(thing, "d_model") or _means(thing, "num_heads"):
         return False
-    names = vars(sys.modules.get(thing.__module__))
+    names = namespace_of(thing)
     made = [*(names.get(name, getattr(nn, name, None)) for name in init.co_names), *leads_to(thing)]
     parts = [cls for cls in made if is_module_class(cls)]
     return any(_means(cls, "num_heads") or _means(cls, "d_k") for cls in parts)

@@ -6,11 +6,10 @@ import dataclasses
 import functools
 import inspect
 import re
-import sys
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
+from scratch_transformer.kit.definitions import leads_to, namespace_of, parameters_of, source_of
 from scratch_transformer.kit.resolve.build.literals import is_looked_into, is_read_within, is_section, literal_of
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
 from scratch_transformer.kit.resolve.names.settings import (
@@ -279,8 +278,7 @@ def _sections(cls: type, value: Value, owner: Any) -> dict[str, Any]:
     for field in dataclasses.fields(cls):
         kind: Any = field.default_factory if field.default_factory is not missing else type(field.default)
         if field.default is missing and field.default_factory is missing:
-            names = vars(sys.modules.get(cls.__module__, sys))
-            kind = names.get(field.type) if isinstance(field.type, str) else field.type
+            kind = namespace_of(cls).get(field.type) if isinstance(field.type, str) else field.type
         made = _instance(kind, value, owner) if inspect.isclass(kind) and dataclasses.is_dataclass(kind) else None
         found |= {field.name: made} if made is not None and field.init else {}
     return found

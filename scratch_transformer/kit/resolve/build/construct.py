@@ -7,7 +7,6 @@ import copy
 import inspect
 import itertools
 import re
-import sys
 import traceback
 import types
 import typing
@@ -18,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_module_class, parameters_of
+from scratch_transformer.kit.definitions import is_module_class, namespace_of, parameters_of
 from scratch_transformer.kit.judge.frames import nodes_at
 from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
@@ -119,8 +118,7 @@ def annotated(thing: Any) -> list[type]:
 
 def annotations_of(thing: Any) -> dict[str, type]:
     """A constructor's parameter -> the class of modules that it is annotated with: also as Part | None, and as text."""
-    namespace = vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
-    found = {p.name: _class_of(_said_of(p), namespace) for p in parameters_of(thing)}
+    found = {p.name: _class_of(_said_of(p), namespace_of(thing)) for p in parameters_of(thing)}
     return {name: cls for name, cls in found.items() if cls is not None}
 
 

@@ -10,18 +10,16 @@ import functools
 import inspect
 import linecache
 import re
-import sys
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from scratch_transformer.kit.definitions import text_of_file
+from scratch_transformer.kit.definitions import file_of, text_of_file
 from scratch_transformer.kit.resolve.names.words import plain
 
 
 def literal_of(thing: Any, name: str) -> list[Any]:
     """What a class's file gives for a parameter: in calls of the class first, then anywhere; [] if nothing."""
-    module = sys.modules.get(getattr(thing, "__module__", ""))
-    path = getattr(module, "__file__", None) or ""
+    path = file_of(thing)
     values = _values(path, len(linecache.getlines(path)))
     own = [value for called, key, value in values if called == getattr(thing, "__name__", "") and key == plain(name)]
     place = _place(thing, name)
@@ -29,33 +27,28 @@ def literal_of(thing: Any, name: str) -> list[Any]:
     return [*own, *(value for called, key, value in values if not called and key == plain(name))]
 
 
-def _text_around(thing: Any) -> str:
-    """The whole file of a class or function."""
-    return text_of_file(getattr(sys.modules.get(getattr(thing, "__module__", "")), "__file__", None))
-
-
 def is_section(thing: Any, name: str) -> bool:
     """Whether the file of a class reads something from what has this name: config.MODEL.N_HEADS."""
-    text = _text_around(thing)
+    text = text_of_file(file_of(thing))
     return re.search(rf"""[.'"]{name}['"]?\]?[.\[]""", text) is not None
 
 
 def is_of_samples(thing: Any, name: str) -> bool:
     """Whether the file of a class takes three dimensions of what has this name: positions[:, :length, :]."""
-    text = _text_around(thing)
+    text = text_of_file(file_of(thing))
     return re.search(rf"\b{name}\s*\[\s*:\s*,[^\],]*(\(\d\))?,", text) is not None
 
 
 def is_read_within(thing: Any, name: str, holders: Collection[str]) -> bool:
     """Whether the file of a class reads something from it, of a config: conf.tokenizer.vocabulary_size."""
-    text = _text_around(thing)
+    text = text_of_file(file_of(thing))
     read = re.findall(rf"(\w+)\.{name}\.([a-z_]\w*)", text)
     return any(plain(holder) in holders and not hasattr(str, inner) for holder, inner in read)
 
 
 def is_looked_into(thing: Any, name: str) -> bool:
     """Whether the file of a class takes something by a text from an attribute of this name: config.model["dim"]."""
-    path = getattr(sys.modules.get(getattr(thing, "__module__", "")), "__file__", None) or ""
+    path = file_of(thing)
     return name in _looked_into(path, len(linecache.getlines(path)))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import namespace_of
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -25,7 +25,7 @@ Make = Callable[[], Any]
 def makers(made: nn.Module, parameter: inspect.Parameter, settings: Mapping[str, Any]) -> Iterator[Make]:
     """Ways to make what a forward is given to keep keys and values in, for one sentence; the likeliest first."""
     said = "" if parameter.annotation is parameter.empty else _text(parameter.annotation)
-    namespace = vars(sys.modules.get(type(made).__module__, sys))
+    namespace = namespace_of(type(made))
     count = settings.get("num_layers", 0)
     for cls in _classes(namespace, type(made).__module__, said):
         if not SEVERAL.search(said):

@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.arrays.libraries import reached
-from scratch_transformer.kit.definitions import is_module_class, is_of_torch
+from scratch_transformer.kit.definitions import is_module_class, is_of_torch, namespace_of
 from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
 from scratch_transformer.kit.kinds.inputs import EPS
@@ -217,8 +217,8 @@ class Known:
 
     def namespace_of(self, thing: Any) -> dict[str, Any]:
         """The globals of its file; a class of NumPy's arrays as the class of modules that stands for it."""
-        own = vars(sys.modules.get(getattr(thing, "__module__", ""), types.ModuleType("none")))
-        return {name: as_module(value) if isinstance(value, type) else value for name, value in own.items()}
+        own = namespace_of(thing).items()
+        return {name: as_module(value) if isinstance(value, type) else value for name, value in own}
 
     @property
     def head_logs(self) -> bool | None:

@@ -10,7 +10,6 @@ import ast
 import itertools
 import linecache
 import re
-import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_module_class, names_in, nodes_of, source_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, namespace_of, nodes_of, source_of
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line
 from scratch_transformer.kit.judge.stops import checked, undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
@@ -153,11 +152,11 @@ def _fits_its_part(thing: type[nn.Module], kind: Kind, library: Library) -> bool
 
 def _told_nothing(thing: type[nn.Module]) -> list[type[nn.Module]]:
     """The learner's classes of which it makes a part and hands no size on to it: Attention()."""
-    module = vars(sys.modules.get(thing.__module__))
+    module = namespace_of(thing)
     calls = [node for node in nodes_of(thing) if isinstance(node, ast.Call) and not node.args and not node.keywords]
     made = [call.func.id for call in calls if isinstance(call.func, ast.Name)]
-    own = [name for name in made if isinstance(module.get(name), type) and issubclass(module[name], nn.Module)]
-    return [module[name] for name in own if construct.parameters_of(module[name])]
+    own = [module[name] for name in made if is_module_class(module.get(name))]
+    return [cls for cls in own if construct.parameters_of(cls)]
 
 
 def _is_told_of(thing: type[nn.Module], names: set[str]) -> bool:
