@@ -345,6 +345,13 @@ def test_dropout_that_may_be_none_is_a_module_and_masks_in_a_dictionary_are_left
     assert [result.verdict == "matches the builtin" for result in found] == [True, False], found
 
 
+@pytest.mark.parametrize("name", ["pad_ind", "blank", "src_filler"])
+@pytest.mark.parametrize("word, is_right", [("==", True), ("<", False)])
+def test_what_ids_are_compared_with_is_padding_whatever_it_is_called(name, word, is_right, tmp_path):
+    result = check_text(TABLE_OF_MASKS.format(word).replace("pad_idx", name), tmp_path)["Encoder"]
+    assert (result.verdict == "matches the builtin") == is_right, result
+
+
 RESIDUAL = """
 class FeedForward(nn.Module):
     def __init__(self, d_model, d_ff):

@@ -175,7 +175,8 @@ def attempts(
     values = Values(settings, given, _is_told_its_width(cls, uses))
     read = (name for use in uses.values() if use.is_config for name in (*use.attributes, *use.keys))
     parameters = [*parameters_of(cls), *_options_of(uses)]
-    values.reserve([*(parameter.name for parameter in parameters), *sorted(read)])
+    compared = [name for name, use in uses.items() if "pad" in use.meant and not use.is_config]
+    values.reserve([*(parameter.name for parameter in parameters), *sorted(read)], compared)
     takes_classes = any(use.called for use in uses.values())
     for parameter in parameters:
         use = uses.get(parameter.name)

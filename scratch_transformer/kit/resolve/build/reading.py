@@ -257,6 +257,8 @@ class _Reader(ast.NodeVisitor):
             values = [part for other in node.comparators for part in getattr(other, "elts", [other])]
             use.compared += [part.value for part in values if isinstance(part, ast.Constant) and part.value is not None]
             use.compared += [word for part in values for word in self._words(part)]
+        elif isinstance(node.ops[0], (ast.Eq, ast.NotEq)) and not self.is_constructor:
+            self._meant(node.comparators[0], "pad")  # ids != self.blank
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For) -> None:

@@ -6,7 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scratch_transformer.kit.resolve.build.config import Unknown
-from scratch_transformer.kit.resolve.names.settings import COUNT, SCALES, is_setting, settings_beside, settings_of
+from scratch_transformer.kit.resolve.build.tokenizer import FIRST, LAST
+from scratch_transformer.kit.resolve.names.settings import (
+    COUNT,
+    SCALES,
+    SOURCE,
+    TARGET,
+    is_setting,
+    settings_beside,
+    settings_of,
+)
 from scratch_transformer.kit.resolve.names.words import plain, words
 
 GENERAL: dict[str, Any] = {
@@ -54,6 +63,7 @@ class Values:
         self._words: dict[str, str] = {}
         self._rows: tuple[str, ...] = ()
         self._ends: dict[str, str] = {}
+        self._pads: dict[str, str] = {}
 
     def __call__(self, name: str) -> Any:
         if self.fixes(name):
@@ -87,9 +97,13 @@ class Values:
         divisor = float(self.settings["d_k"]) ** 0.5
         return [1 / divisor, divisor] if SCALES[word] else [divisor, 1 / divisor]
 
-    def reserve(self, names: Iterable[str]) -> None:
-        """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary."""
+    def reserve(self, names: Iterable[str], compared: Iterable[str] = ()) -> None:
+        """What can mean one thing only does: beside hid_dim, input_dim is the size of the vocabulary.
+
+        compared: those that ids are compared with, which mean padding if their names say nothing.
+        """
         names = list(names)
+        self._pads = {name: side for name in compared if (side := self._padding(name))}
         self._beside = tuple(names)
         self.has_vocabulary = any("vocab" in plain(name) for name in names)
         for name in names:
@@ -115,6 +129,8 @@ class Values:
             return (self._words[name],)
         if name in self._rows:
             return ("max_len",)
+        if name in self._pads:
+            return (self._pads[name],)
         if name in self._ends:
             return (self._ends[name],)
         if self.of_head and settings_of(name) == ("num_heads",):
@@ -124,6 +140,14 @@ class Values:
         if _counts_embeddings(name) and (self.has_vocabulary or not self.own & VOCABULARIES):
             return ("d_model", *settings_of(name))  # the width of what embeds no words
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_beside(name, self._beside)
+
+    def _padding(self, name: str) -> str:
+        """The padding that ids may be compared with, unless the name says something: the end of a sentence, say."""
+        said = set(words(name))
+        if settings_of(name) or said & {*FIRST, *LAST}:
+            return ""
+        side = "src_" if said & SOURCE else "tgt_" if said & TARGET else ""
+        return f"{side}pad" if f"{side}pad" in self.settings else "pad"
 
     def _vocabulary(self, name: str) -> str:
         """The vocabulary that input_dim or output_dim is the size of, where nothing else is that."""
