@@ -18,7 +18,6 @@ from scratch_transformer.kit.discover import sandbox
 from scratch_transformer.kit.discover.target import Source, find
 
 MEMORY_MB = 6000
-COMPONENT_SECONDS = 15.0
 Emit = Callable[..., None]
 
 

@@ -150,10 +150,6 @@ def _omegaconf() -> dict[str, Any]:
     }
 
 
-def _box() -> dict[str, Any]:
-    return dict.fromkeys(("Box", "ConfigBox", "SBox"), Hyperparameters)
-
-
 PACKAGES: dict[str, Callable[[], dict[str, Any]]] = {
     "omegaconf": _omegaconf,
     "omegaconf.dictconfig": _omegaconf,
@@ -162,7 +158,7 @@ PACKAGES: dict[str, Callable[[], dict[str, Any]]] = {
     "munch": lambda: {"Munch": Hyperparameters, "munchify": wrapped},
     "attrdict": lambda: {"AttrDict": Hyperparameters},
     "dotmap": lambda: {"DotMap": Hyperparameters},
-    "box": _box,
+    "box": lambda: dict.fromkeys(("Box", "ConfigBox", "SBox"), Hyperparameters),
     "ml_collections": lambda: {**dict.fromkeys(("ConfigDict", "FrozenConfigDict"), Hyperparameters), "__path__": []},
     "ml_collections.config_dict": lambda: dict.fromkeys(("ConfigDict", "FrozenConfigDict"), Hyperparameters),
     "yacs": lambda: {"__path__": []},

@@ -118,10 +118,6 @@ def _contents(name: str) -> Callable[[], dict[str, Any]] | None:
     return contents if name.partition(".")[0] in SILENT else CONTENTS.get(name)
 
 
-def _is_package(name: str) -> bool:
-    return any(other.startswith(f"{name}.") for other in CONTENTS)
-
-
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Asked last, so only for what is not installed. used: the packages that were stood in for. homes: the learner's
     folders.
@@ -135,7 +131,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if _contents(fullname) is None or self._is_asked_by_others():
             return None
         self.used.add(fullname.partition(".")[0])
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=_is_package(fullname))
+        is_package = any(other.startswith(f"{fullname}.") for other in CONTENTS)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=is_package)
 
     def _is_asked_by_others(self) -> bool:
         """Whether an installed package asks, which does without what is not installed."""

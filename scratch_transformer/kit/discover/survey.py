@@ -32,7 +32,6 @@ class Definition:
     line: int
     parameters: tuple[str, ...] = ()
     bases: tuple[str, ...] = ()
-    forward_line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def _definition(node: ast.stmt) -> Definition:
     call = methods.get("forward") or methods.get("__call__")
     bases = tuple(ast.unparse(base) for base in node.bases)
     parameters = _parameters(call)[1:] if call else ()
-    return Definition(node.name, True, node.lineno, parameters, bases, call.lineno if call else None)
+    return Definition(node.name, True, node.lineno, parameters, bases)
 
 
 def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:

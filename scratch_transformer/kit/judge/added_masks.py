@@ -28,7 +28,8 @@ def with_added(candidate: Candidate, diagnosis: Diagnosis, text: str, made: Iter
         return diagnosis
     makers = [one for one in made if one[1].makes in ("boolean", "numbers")]
     found = [(f"{name}() makes", BLOCKED if of.recipe.blocked_is == "True" else KEPT) for name, _, of in makers]
-    found += [(f"«{one[0].strip()}» makes", KEPT if one["half"] == "tril" else BLOCKED) for one in _inline(text)]
+    inline = INLINE.finditer(_code(text))
+    found += [(f"«{one[0].strip()}» makes", KEPT if one["half"] == "tril" else BLOCKED) for one in inline]
     if not found:
         return diagnosis
     what = f"{found[0][0]} a mask of 0 and 1, True and False, and nothing in the file makes 0 and -∞ of it"
@@ -40,7 +41,3 @@ def with_added(candidate: Candidate, diagnosis: Diagnosis, text: str, made: Iter
 def _code(text: str) -> str:
     """Without comments."""
     return "\n".join(line.partition("#")[0] for line in text.splitlines())
-
-
-def _inline(text: str) -> list[re.Match[str]]:
-    return list(INLINE.finditer(_code(text)))

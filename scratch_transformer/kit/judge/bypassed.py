@@ -21,12 +21,9 @@ def bypassed(module: nn.Module | None) -> tuple[int, ...]:
 def _of_class(cls: type) -> tuple[int, ...]:
     forward = next((n for n in nodes_of(cls) if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
     calls = [node for node in ast.walk(forward) if isinstance(node, ast.Call)] if forward is not None else []
-    given = sorted((call for call in calls if len(call.args) == 2 and _is_sublayer(call.args[1])), key=_place)
+    given = [call for call in calls if len(call.args) == 2 and _is_sublayer(call.args[1])]
+    given.sort(key=lambda call: (call.lineno, call.col_offset))
     return tuple(number for number, call in enumerate(given, 1) if _goes_round(call.args[1]))
-
-
-def _place(call: ast.Call) -> tuple[int, int]:
-    return call.lineno, call.col_offset
 
 
 def _is_sublayer(given: ast.expr) -> bool:

@@ -158,7 +158,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         design=_words(session, best) if best else "",
         divergence=first_divergence(session, design) if unexplained or verdict == "unknown mismatch" else "",
         probe=worst.probe.shows if worst else "",
-        notes=(*candidate.notes, *_notes(session, match), *by_hand.said(session, best)),
+        notes=(*candidate.notes, *_notes(match), *by_hand.said(session, best)),
         limits=(
             *(limit for limit in candidate.limits if not _is_told(limit, findings)),
             *([unsteady] if unsteady else ()),
@@ -409,7 +409,7 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(unique.values(), key=lambda one: (SEVERITIES.index(one.severity), one.mistake.id != STOPS))
 
 
-def _notes(session: Session, match: Match) -> Iterator[str]:
+def _notes(match: Match) -> Iterator[str]:
     if EXACT < match.error <= ROUNDED:
         yield f"Somewhere it computes in single precision (float32): it agrees to {match.error:.0e} only."
 

@@ -44,10 +44,7 @@ def _in_probe(session: Session, recipe: Recipe, probe: Probe) -> str:
         error = distance(theirs[path], ours[path], part)
         if error > ROUNDED:
             after = f"; everything before, up to {agreed}, agrees" if agreed else ""
-            return f"With {probe.shows}, the first part whose output differs is {path} (by {_share(error)}){after}."
+            by = "shape or NaN" if error == float("inf") else share(error)
+            return f"With {probe.shows}, the first part whose output differs is {path} (by {by}){after}."
         agreed = path
     return f"With {probe.shows}, the parts agree; they are put together differently." if agreed else ""
-
-
-def _share(error: float) -> str:
-    return "shape or NaN" if error == float("inf") else share(error)

@@ -109,7 +109,8 @@ class Variants:
                     values.copy_(state[name])
             self._loaded[structure] = key
         for path, part in self._parts[structure]:  # a module's own way to set attributes takes ten times as long
-            part["recipe"] = recipe.within(*_way(path)) if recipe.parts else recipe
+            way = (*SIDE_OF.get(path.partition("_")[0], ()), *path.split("."))
+            part["recipe"] = recipe.within(*way) if recipe.parts else recipe
         return module
 
     def output(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe) -> Tensor | None:
@@ -125,10 +126,6 @@ class Variants:
 
 SIDE_OF = {"src": ("encoder",), "tgt": ("decoder",)}
 """What a model does with the ids of one language belongs to the side that reads them: src_pos to the encoder."""
-
-
-def _way(path: str) -> tuple[str, ...]:
-    return (*SIDE_OF.get(path.partition("_")[0], ()), *path.split("."))
 
 
 _entries: Callable[[Recipe], tuple[Any, ...]] = operator.attrgetter(*STRUCTURE)

@@ -15,16 +15,14 @@ VOCABULARY, BOS, EOS, MAX_LEN = 9, 1, 2, 10
 SOURCE = "Vaswani et al. 2017, section 6.1"
 
 
-def toy_model(
-    seed: int, eos_from: int, confidence: float = 2.0, shift: float = 0.0, longest: int | None = None
-) -> NextLogits:
+def toy_model(seed: int, eos_from: int, shift: float = 0.0, longest: int | None = None) -> NextLogits:
     """A model whose logits depend on the last two ids and the position; eos is likely from length `eos_from` on.
 
     shift: added to all logits at odd positions, which changes no probability. longest: how many ids it says it takes.
     """
     generator = torch.Generator().manual_seed(seed)
     V = VOCABULARY
-    table = torch.randn(V, V, V, generator=generator, dtype=torch.float64) * confidence
+    table = torch.randn(V, V, V, generator=generator, dtype=torch.float64) * 2.0
 
     def next_logits(ids: Tensor) -> Tensor:
         before = torch.cat([ids.new_full((ids.shape[0], 1), BOS), ids[:, :-1]], dim=1)
@@ -38,23 +36,20 @@ def toy_model(
     return next_logits
 
 
-def search_inputs(
-    settings: Settings, seed: int, eos_from: int, shift: float, longest: int | None = None
-) -> dict[str, object]:
-    model = toy_model(seed, eos_from, shift=shift, longest=longest)
-    return {"next_logits": model, "bos": BOS, "eos": EOS, "max_len": MAX_LEN}
+def search_inputs(seed: int, eos_from: int, shift: float = 0.0, longest: int | None = None) -> dict[str, object]:
+    return {"next_logits": toy_model(seed, eos_from, shift, longest), "bos": BOS, "eos": EOS, "max_len": MAX_LEN}
 
 
 def greedy_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
-    never = Probe("never ends", search_inputs(settings, 5, 99, 0.0), shows="a model that never says eos")
+    never = Probe("never ends", search_inputs(5, 99), shows="a model that never says eos")
     if not settings["knows_eos"]:
         return (never,)
-    return Probe("ends", search_inputs(settings, 4, 4, 0.0), shows="a model that says eos after a few words"), never
+    return Probe("ends", search_inputs(4, 4), shows="a model that says eos after a few words"), never
 
 
 def longer(settings: Settings) -> Probe:
     """Texts that grow longer than the model takes: it knows the next word by the last two, so the last are enough."""
-    inputs = search_inputs(settings, 10, 99, 0.0, longest=4)
+    inputs = search_inputs(10, 99, longest=4)
     return Probe("longer", inputs, shows="texts that grow longer than the model takes")
 
 
@@ -62,7 +57,7 @@ def beam_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     return tuple(
         Probe(
             f"model {i}",
-            {**search_inputs(settings, 20 + i, 2 + i % 3, 5.0 * (i % 2)), "beam_size": settings["beam_size"]},
+            {**search_inputs(20 + i, 2 + i % 3, 5.0 * (i % 2)), "beam_size": settings["beam_size"]},
             shows="models that end after a few words",
         )
         for i in range(8)

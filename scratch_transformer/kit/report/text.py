@@ -176,12 +176,9 @@ def _table(results: Iterable[Result], width: int) -> Any:
     for result in results:
         place = result.where.partition(":")[2] or result.where if len(files) == 1 else result.where
         kind = [result.kind] if wide else []
-        drawn.add_row(result.name, place, *kind, _verdict(result), errors(result))
+        verdict = f"[{STYLES.get(result.verdict, 'yellow')}]{named(result)}[/]"
+        drawn.add_row(result.name, place, *kind, verdict, errors(result))
     return drawn
-
-
-def _verdict(result: Result) -> str:
-    return f"[{STYLES.get(result.verdict, 'yellow')}]{named(result)}[/]"
 
 
 def named(result: Result) -> str:

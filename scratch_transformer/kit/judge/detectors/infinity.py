@@ -29,13 +29,9 @@ class Products(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         output = func(*args, **(kwargs or {}))
         is_product = not self.line and getattr(func, "__name__", "") in PRODUCTS and isinstance(output, Tensor)
-        if is_product and bool(output.isnan().any()) and not any(map(_is_nan, args)):
+        if is_product and bool(output.isnan().any()) and not any(torch.as_tensor(one).isnan().any() for one in args):
             self.line = line_now()
         return output
-
-
-def _is_nan(factor: Any) -> bool:
-    return bool(torch.as_tensor(factor).isnan().any())
 
 
 def zero_times_infinity(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -53,15 +53,12 @@ def overflowing_loss(session: Session, best: Hypothesis | None) -> Iterator[Find
         yield Finding(MISTAKES["A26"], f"On {probe.shows}, the loss is infinite or NaN (not a number).", fix=OF_LOSSES)
     elif limit.line:
         right = "PyTorch's, which is that of the same logits without the 1000"
-        said = f"On {probe.shows}, the loss is {_number(result.output)}, not {right}. {DONE_AT}{limit.line}"
+        number = torch.as_tensor(result.output).double().mean().item()
+        said = f"On {probe.shows}, the loss is {number:.3g}, not {right}. {DONE_AT}{limit.line}"
         yield Finding(MISTAKES["A26"], said, CUT_OFF, fix=OF_LOSSES)
 
 
 OF_LOSSES = "F.cross_entropy(logits, target), or torch.log_softmax(logits, -1), which subtract the largest logit first."
-
-
-def _number(output: Any) -> str:
-    return f"{torch.as_tensor(output).double().mean().item():.3g}"
 
 
 OVERFLOW: tuple[tuple[tuple[str, ...], Detector], ...] = ((("A26",), overflowing_loss),)

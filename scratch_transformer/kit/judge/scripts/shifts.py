@@ -26,7 +26,8 @@ def unshifted(script: Script) -> Found:
             continue
         inputs = [sliced(_followed(value, output, script)) for value in output.args]
         if (label, label_cut) in _decoded(output, inputs, script, call):
-            said = f"{ast.unparse(output)} is given {_named(label, label_cut)}, and the loss asks for the same tokens."
+            tokens = f"{label}[{label_cut}]" if label_cut else label
+            said = f"{ast.unparse(output)} is given {tokens}, and the loss asks for the same tokens."
             yield "T13", call, said
 
 
@@ -64,7 +65,3 @@ def _followed(value: ast.expr, before: ast.expr, script: Script) -> ast.expr:
             break
         before, value = origin, origin
     return value
-
-
-def _named(name: str, cut: str) -> str:
-    return f"{name}[{cut}]" if cut else name

@@ -104,7 +104,7 @@ def _set_by_itself(node: ast.expr, owner: object, frame: FrameType) -> frozenset
     if function is None or not isinstance(node, ast.Name):
         return frozenset()
     before = [one for one in ast.walk(function) if getattr(one, "lineno", node.lineno) < node.lineno]
-    given = [one.value for one in before if isinstance(one, ast.Assign) and _is_name(one.targets, node.id)]
+    given = [n.value for n in before if isinstance(n, ast.Assign) and [*map(ast.unparse, n.targets)] == [node.id]]
     made = given[0] if len(given) == 1 else None
     is_new = isinstance(made, ast.Call) and ast.unparse(made.func) == type(owner).__name__
     named = [one for one in before if isinstance(one, ast.Name) and one.id == node.id]
@@ -116,10 +116,6 @@ def _set_by_itself(node: ast.expr, owner: object, frame: FrameType) -> frozenset
     ):
         return frozenset()
     return frozenset({"__init__"}).union(*(told_in(source_of(cls)) for cls in classes))
-
-
-def _is_name(targets: list[ast.expr], name: str) -> bool:
-    return [ast.unparse(target) for target in targets] == [name]
 
 
 def of_the_model(error: BaseException, frame: FrameType) -> tuple[str, str]:

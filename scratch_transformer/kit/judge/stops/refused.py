@@ -80,7 +80,7 @@ def _is_computed(node: ast.expr, frame: FrameType) -> bool:
     around = [n for n in inside if isinstance(n, (ast.For, ast.While)) and _covers(n, node)]
     earlier = [n for n in inside if _line(n) < node.lineno or any(_covers(loop, n) for loop in around)]
     stored = [n for n in earlier if _stores(n, node.id)]
-    values = [n.value for n in earlier if isinstance(n, ast.Assign) and _names(n.targets) == [node.id]]
+    values = [n.value for n in earlier if isinstance(n, ast.Assign) and [*map(ast.unparse, n.targets)] == [node.id]]
     is_own = node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
     is_all = is_own and 0 < len(values) == len(stored)
     return is_all and all(_is_of_tensors(value, node.id, frame) for value in values)
@@ -115,10 +115,6 @@ def _of_a_tensor(callee: ast.expr, frame: FrameType) -> bool:
     owner, is_module = callee.value, isinstance(frame.f_locals.get("self"), nn.Module)
     is_one = isinstance(owner, ast.Name) and isinstance(frame.f_locals.get(owner.id), Tensor)
     return is_module and (is_one or isinstance(owner, ast.BinOp) or _is_computed(owner, frame))
-
-
-def _names(targets: list[ast.expr]) -> list[str]:
-    return [ast.unparse(target) for target in targets]
 
 
 def _is_of_tensors(value: ast.expr, name: str, frame: FrameType) -> bool:

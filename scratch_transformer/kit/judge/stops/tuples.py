@@ -34,7 +34,7 @@ def finding(error: BaseException) -> tuple[str, str, str]:
             continue
         wrong = [(node, part) for node in _on(file, line) for part in _needing(node, error, frame)]
         for node, part in wrong:
-            call = _call_of(part, frame, file, line)
+            call = _call_of(part, frame)
             if call is not None and _gives_a_tuple(call, frame):
                 name = ast.unparse(call.func)
                 said = f"{name} returns a tuple, and a tensor is needed in {ast.unparse(node)}."
@@ -70,7 +70,7 @@ def _is_given_a_tuple(node: ast.expr, frame: FrameType) -> bool:
     return is_parameter and isinstance(frame.f_locals.get(node.id), tuple)  # type: ignore[attr-defined]
 
 
-def _call_of(node: ast.expr, frame: FrameType, file: str, line: int) -> ast.Call | None:
+def _call_of(node: ast.expr, frame: FrameType) -> ast.Call | None:
     """The call that an expression is; of a variable the one call that is ever assigned to it.
 
     It may have begun with what the function was given: for layer in self.layers: x = layer(x).

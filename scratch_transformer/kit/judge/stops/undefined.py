@@ -301,7 +301,8 @@ def _is_own_part(name: str, called: str, frame: FrameType) -> bool:
         return False
     nodes = nodes_of(type(owner))
     made = _made_as(name, nodes) if first == "self" and not place else _made_in_lists(owner, part, nodes)
-    return bool(made) and all(isinstance(one, ast.Call) and _names_a_class(one, frame, cls) for one in made)
+    classes = [meant_by(ast.unparse(one.func), frame.f_globals) for one in made if isinstance(one, ast.Call)]
+    return len(classes) == len(made) > 0 and all(one is cls for one in classes)
 
 
 def _made_as(name: str, nodes: list[ast.AST]) -> list[ast.expr | None]:
@@ -345,11 +346,6 @@ def _elements(value: ast.expr | None) -> list[ast.expr]:
     if isinstance(inner, (ast.ListComp, ast.GeneratorExp)):
         return [inner.elt]
     return inner.elts if isinstance(inner, (ast.List, ast.Tuple)) else [inner]
-
-
-def _names_a_class(call: ast.Call, frame: FrameType, cls: type) -> bool:
-    """Whether a call makes an instance of this class, by its global name."""
-    return meant_by(ast.unparse(call.func), frame.f_globals) is cls
 
 
 def _calls_on(line: int, path: str) -> list[ast.Call]:

@@ -51,10 +51,8 @@ def _arguments(tree: ast.AST, name: str, defaults: dict[str, Any]) -> Iterator[s
         is_constructor = isinstance(node, ast.FunctionDef) and node.name == "__init__"
         for choice in ast.walk(node) if is_constructor else ():
             argument = _undecided(choice.test, defaults) if isinstance(choice, ast.If) else ""
-            inside = (
-                [n for one in choice.body for n in ast.walk(one)] if isinstance(choice, ast.If) and argument else []
-            )
-            for one in inside:
+            inside = choice.body if isinstance(choice, ast.If) and argument else []
+            for one in (node for part in inside for node in ast.walk(part)):
                 if _sets(one, name):
                     unset.add(id(one))
                     yield argument

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import is_module_class, is_of_torch, nodes_of
+from scratch_transformer.kit.definitions import is_module_class, is_of_torch, meant_by, nodes_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -55,8 +55,8 @@ def is_factory(thing: Any, kind: Kind) -> bool:
 def _returns_module(function: Callable[..., Any]) -> bool:
     """Whether all that it returns is made of a class of modules: return nn.Sequential(nn.Linear(d_model, d_ff), …)."""
     returned = [node.value for node in nodes_of(function) if isinstance(node, ast.Return)]
-    calls = [ast.unparse(value.func).split(".") for value in returned if isinstance(value, ast.Call)]
-    made = [functools.reduce(_part, rest, function.__globals__.get(first)) for first, *rest in calls]
+    calls = [ast.unparse(value.func) for value in returned if isinstance(value, ast.Call)]
+    made = [meant_by(path, function.__globals__) for path in calls]
     return 0 < len(returned) == sum(is_module_class(one) for one in made)
 
 
@@ -69,10 +69,6 @@ def made_by(function: Callable[..., Any]) -> type | None:
     made = {function.__globals__.get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values}
     cls = made.pop() if len(made) == 1 else None
     return cls if is_module_class(cls) and not is_of_torch(cls) else None
-
-
-def _part(thing: Any, name: str) -> Any:
-    return getattr(thing, name, None)
 
 
 def makers(cls: Any, kind: Kind) -> list[Callable[..., Any]]:

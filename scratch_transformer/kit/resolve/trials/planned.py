@@ -168,7 +168,8 @@ def _masked(best: Outcome, trial: Trial, tiers: int, among: Sequence[Probe]) -> 
         return _as_flag(best, refused)
     if best.score[0] >= NOTHING:
         return score
-    if any(isinstance(part, supplied.Supplied) for part in _modules(best.candidate.made)):
+    made = best.candidate.made
+    if isinstance(made, nn.Module) and any(isinstance(part, supplied.Supplied) for part in made.modules()):
         best.candidate.limits.append("With its masks it stops, as the reference's part may: they were not checked.")
     else:
         best.candidate.refused = refused
@@ -192,10 +193,6 @@ def _as_flag(best: Outcome, refused: tuple[str, Exception]) -> Score:
         return max(best.score, (MISTAKEN, best.score[1]))
     best.candidate.limits.append(f"Its {refused[0]} is a flag and no mask: it was checked without.")
     return best.score
-
-
-def _modules(made: Any) -> Iterator[nn.Module]:
-    return made.modules() if isinstance(made, nn.Module) else iter(())
 
 
 def _ways(

@@ -25,7 +25,8 @@ def project_once(module: nn.Module) -> None:
     for part in module.modules():
         if hasattr(part, PROJECTED):
             continue
-        linears = {name: one for name, one in part.named_children() if type(one) is nn.Linear and _is_square(one)}
+        linears = {name: one for name, one in part.named_children() if type(one) is nn.Linear}
+        linears = {name: one for name, one in linears.items() if one.in_features == one.out_features}
         outside = {name for name in linears if role_of(name) in ROLES}
         if len(outside) < len(ROLES):
             continue
@@ -51,10 +52,6 @@ def _gives_on(attention: nn.Module) -> bool:
     attention.in_proj_weight = nn.Parameter(every, requires_grad=False)
     attention.register_parameter("in_proj_bias", None)
     return True
-
-
-def _is_square(linear: nn.Linear) -> bool:
-    return linear.in_features == linear.out_features
 
 
 def _projects(attention: nn.Module) -> bool:
