@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from scratch_transformer import functional
 from scratch_transformer.kit.canonical.attention import Projection
+from scratch_transformer.kit.canonical.base import OfRecipe
 from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.recipe import Recipe
 
@@ -29,23 +30,15 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class Activation(nn.Module):
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe = recipe
-
+class Activation(OfRecipe):
     def forward(self, x: Tensor) -> Tensor:
         return ACTIVATIONS[self.recipe.activation](x)
 
 
-class Softmax(nn.Module):
+class Softmax(OfRecipe):
     """softmax over the last axis, or the one of the recipe: x (B, h, T, S)."""
 
     axes = {"keys": -1, "queries": -2, "heads": 1, "batch": 0}
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe = recipe
 
     def forward(self, x: Tensor) -> Tensor:
         axis = self.axes[self.recipe.softmax_over]

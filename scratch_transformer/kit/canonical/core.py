@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.kit.canonical.base import OfRecipe
 from scratch_transformer.kit.recipe import Recipe
 
 Mask = Tensor | None
@@ -156,12 +157,8 @@ def other_causal(lower: Tensor, causal: str, diagonal: int = 0) -> Tensor:
     }[causal]
 
 
-class ScaledDotProductAttention(nn.Module):
+class ScaledDotProductAttention(OfRecipe):
     """The core as a module without parameters."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe = recipe
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Mask = None) -> Tensor:
         recipe = self.recipe

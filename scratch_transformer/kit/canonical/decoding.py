@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scratch_transformer import functional
-from scratch_transformer.kit.recipe import Recipe
+from scratch_transformer.kit.canonical.base import OfRecipe
 
 NextLogits = Callable[[Tensor], Tensor]
 Hypothesis = tuple[list[int], float, bool]  # ids, score, is finished
@@ -31,12 +31,8 @@ def ending(ids: list[int], bos: int, eos: int, ends: str) -> Tensor:
     return torch.tensor(ids, dtype=torch.long)
 
 
-class Greedy(nn.Module):
+class Greedy(OfRecipe):
     """The most probable token, again and again, until eos or max_len ids."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe = recipe
 
     def forward(self, next_logits: NextLogits, bos: int, eos: int, max_len: int) -> Tensor:
         ids, form = [bos], self.recipe.decoding
@@ -63,12 +59,8 @@ class Greedy(nn.Module):
         return ids[:longest] if self.recipe.window == "the beginning" else ids
 
 
-class Beam(nn.Module):
+class Beam(OfRecipe):
     """The best of `beam_size` hypotheses by the sum of log-probabilities, divided by length ** penalty."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe = recipe
 
     def forward(self, next_logits: NextLogits, bos: int, eos: int, max_len: int, beam_size: int) -> Tensor:
         first: list[Hypothesis] = [([bos], 0.0, False)]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from scratch_transformer import masks
+from scratch_transformer.kit.canonical.base import OfRecipe, OfSettings
 from scratch_transformer.kit.canonical.core import other_causal
 from scratch_transformer.kit.recipe import Recipe
 
@@ -22,12 +21,8 @@ def levels(mask: Tensor, recipe: Recipe) -> Tensor:
     return torch.where(mask, 1.0, 0.5) if recipe.fill == "-1e4" else mask
 
 
-class CausalMask(nn.Module):
+class CausalMask(OfRecipe):
     """length -> boolean (T, T)."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe = recipe
 
     def forward(self, length: int) -> Tensor:
         allowed = other_causal(masks.causal(length), self.recipe.causal)
@@ -35,16 +30,12 @@ class CausalMask(nn.Module):
         return shaped(levels(mask, self.recipe), self.recipe.mask_shape)
 
 
-class PaddingMask(nn.Module):
+class PaddingMask(OfSettings):
     """ids (B, S) -> boolean (B, S), (B, 1, S) or (B, 1, 1, S); (B, S, S) or (B, 1, S, S) if rows are blocked too."""
-
-    def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe, self.pad = recipe, settings["pad"]
 
     def forward(self, ids: Tensor) -> Tensor:
         recipe = self.recipe
-        real = ids != (self.pad + 1 if recipe.counted == "other padding" else self.pad)
+        real = ids != self.settings["pad"] + (recipe.counted == "other padding")
         axes = int(recipe.mask_shape) - 2
         is_square = recipe.padding == "both" and axes > 0
         real = real[:, :, None] & real[:, None, :] if is_square else real
@@ -56,15 +47,11 @@ class PaddingMask(nn.Module):
         return mask.reshape(ids.shape[0], *[1] * axes, ids.shape[1])
 
 
-class CombinedMask(nn.Module):
+class CombinedMask(OfSettings):
     """ids (B, T) -> boolean (B, 1, T, T) or (B, T, T): padding and future are blocked."""
 
-    def __init__(self, settings: dict[str, Any], recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe, self.pad = recipe, settings["pad"]
-
     def forward(self, ids: Tensor) -> Tensor:
-        real = ids != (self.pad + 1 if self.recipe.counted == "other padding" else self.pad)
+        real = ids != self.settings["pad"] + (self.recipe.counted == "other padding")
         keys = real[:, :, None] if self.recipe.padding == "queries" else real[:, None, :]
         keys = torch.ones_like(keys) if self.recipe.padding == "ignored" else keys
         keys = keys & real[:, :, None] if self.recipe.padding == "both" else keys

@@ -10,17 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer import functional
+from scratch_transformer.kit.canonical.base import OfSettings
 from scratch_transformer.kit.recipe import Recipe
 
 Settings = dict[str, Any]
 
 
-class AdamW(nn.Module):
+class AdamW(OfSettings):
     """weights (n,), gradients (steps, n) -> the weights after every step, (steps, n)."""
-
-    def __init__(self, settings: Settings, recipe: Recipe) -> None:
-        super().__init__()
-        self.settings, self.recipe = settings, recipe
 
     def forward(self, weights: Tensor, gradients: Tensor) -> Tensor:
         settings, form = self.settings, self.recipe.decay
@@ -68,15 +65,11 @@ def to_optimize() -> nn.Module:
     return nn.ModuleDict(model).double()
 
 
-class DecayGroups(nn.Module):
+class DecayGroups(OfSettings):
     """A weight decay -> for every parameter of `to_optimize` 1 if it shrinks, 0 if not, -1 if no optimizer has it.
 
     Then 1 if there are groups with a weight decay each, 0 if there is one of all.
     """
-
-    def __init__(self, settings: Settings, recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe = recipe
 
     def forward(self, decay: Tensor) -> Tensor:
         names = dict(to_optimize().named_parameters())
@@ -97,12 +90,8 @@ class DecayGroups(nn.Module):
         }.get(form, float(is_matrix))
 
 
-class CosineSchedule(nn.Module):
+class CosineSchedule(OfSettings):
     """Steps (n,), from 0 -> learning rates (n,): up to max_lr in `warmup` steps, down to min_lr at step `total`."""
-
-    def __init__(self, settings: Settings, recipe: Recipe) -> None:
-        super().__init__()
-        self.settings, self.recipe = settings, recipe
 
     def forward(self, steps: Tensor) -> Tensor:
         high, low = self.settings["max_lr"], self.settings["min_lr"]
@@ -162,12 +151,8 @@ SAID = (1, 4, 6, 4)
 """The ids of the text so far, for which there may be a penalty; the first one begins it."""
 
 
-class Sampling(nn.Module):
+class Sampling(OfSettings):
     """logits (V,) -> with which probability each id is drawn, (V,)."""
-
-    def __init__(self, settings: Settings, recipe: Recipe) -> None:
-        super().__init__()
-        self.settings, self.recipe = settings, recipe
 
     def forward(self, logits: Tensor) -> Tensor:
         T, k, p = self.settings["temperature"], self.settings["top_k"], self.settings["top_p"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from scratch_transformer.kit.canonical.base import OfRecipe
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds.inputs import B, Draw, T
 from scratch_transformer.kit.recipe import Recipe
@@ -11,12 +12,8 @@ from scratch_transformer.kit.recipe import Recipe
 KV_HEADS, GROUPS, D_K = 3, 2, 4
 
 
-class RepeatedHeads(nn.Module):
+class RepeatedHeads(OfRecipe):
     """x (B, kv, T, d_k), groups -> (B, kv · groups, T, d_k)."""
-
-    def __init__(self, recipe: Recipe) -> None:
-        super().__init__()
-        self.recipe = recipe
 
     def forward(self, x: Tensor, groups: int) -> Tensor:
         if self.recipe.kv_order == "all repeated":

@@ -25,7 +25,7 @@ from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions import answers, surroundings
-from scratch_transformer.kit.resolve.functions.methods import MORE, helpers_of
+from scratch_transformer.kit.resolve.functions.methods import BEGINNING, MORE, helpers_of
 from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS, first_or_last
@@ -35,7 +35,6 @@ from scratch_transformer.kit.resolve.names.words import plain
 OF_SOURCE = re.compile(r"^(src|source|sent)|sentence|english|input")
 OF_TEXTS = {"lower", "split", "strip", "encode"}
 """What a function asks of a text, and of no ids: the words that it knows are in its file."""
-OF_BEGINNINGS = re.compile(r"prompt|start|text|seed|sentence|context|begin|input")
 EITHER = ("start", "begin")
 """Names of the first id, or of the first ids."""
 TEXT = " ".join([str(SOURCE)] * SOURCE_LENGTH)
@@ -203,7 +202,7 @@ def prompt_of(arguments: Mapping[str, str], function: Any) -> str:
     found = places.get("bos", "")
     if not found and "bos" not in arguments and surroundings.has_tokenizer(function):
         texts = [p.name for p in inspect.signature(function).parameters.values() if isinstance(p.default, str)]
-        return next((name for name in texts if OF_BEGINNINGS.search(plain(name))), "")
+        return next((name for name in texts if BEGINNING.search(plain(name))), "")
     is_one = OF_ENDS["bos"].fullmatch(plain(found)) or plain(found) in INPUTS["bos"].split()
     return "" if is_one and plain(found) not in EITHER else found
 

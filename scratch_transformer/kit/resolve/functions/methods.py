@@ -89,7 +89,9 @@ def draw_of(writes: Any) -> Any:
     parameters = inspect.signature(writes).parameters if inspect.isfunction(writes) else {}
     named = {name: plain(name) for name in parameters}
     told = [name for name, word in named.items() if any(word in words for words in SAMPLING.values())]
-    places = _places_of(writes, parameters, told) if told and "multinomial" in names_in(writes) else {}
+    is_draw = bool(told) and "multinomial" in names_in(writes)
+    has_tokenizer = is_draw and surroundings.has_tokenizer(writes)
+    places = _places_of(parameters, told, has_tokenizer) if is_draw else {}
     if not places or not (places["limit"] or draws_once(writes)):
         return None
     given: dict[str, Any] = {name: Tokenizer(BOS, EOS) for name in parameters if is_tokenizer(name)}
@@ -98,7 +100,7 @@ def draw_of(writes: Any) -> Any:
     given |= {places["limit"]: 1 + len(SAID) * (not MORE.search(named[places["limit"]]))} if places["limit"] else {}
     answer = answers.of_writer(writes)
     around, reads = surroundings.stand_ins(writes), bool(given.keys() & {*filter(is_tokenizer, parameters)})
-    texts = reads or surroundings.has_tokenizer(writes)
+    texts = reads or has_tokenizer
 
     @functools.wraps(writes)
     def draw(logits: Tensor, **options: Any) -> Tensor:
@@ -125,14 +127,14 @@ ANSWERS = ((False, False), (False, True), (True, False))
 """Of a model: the scores of all words; with a loss; of the next word alone."""
 
 
-def _places_of(writes: Any, parameters: Mapping[str, inspect.Parameter], told: Sequence[str]) -> dict[str, str]:
+def _places_of(parameters: Mapping[str, inspect.Parameter], told: Sequence[str], has_tokenizer: bool) -> dict[str, str]:
     """Which parameters of a writer take the model, the first ids, and how many words; {} if others must be given."""
     named = {name: plain(name) for name in parameters}
     model = next((name for name, word in named.items() if word in INPUTS["next_logits"].split()), "")
     texts = [name for name in parameters if is_tokenizer(name) or is_table_of_words(name)]
     rest = [name for name in parameters if name not in (model, *told, *texts)]
     limit = next((name for name in rest if named[name] in INPUTS["max_len"].split()), "")
-    has_text = bool(texts) or surroundings.has_tokenizer(writes)
+    has_text = bool(texts) or has_tokenizer
     ids = [n for n in rest if named[n] in INPUTS["ids"].split() or (has_text and BEGINNING.search(named[n]))]
     known = {model, limit, *ids[:1], *told, *texts}
     is_told_all = all(name in known or p.default is not p.empty for name, p in parameters.items())
@@ -168,8 +170,13 @@ def _of_the_model(method: Any, owner: type) -> Any:
         co_varnames=(MODEL, *code.co_varnames[1:]),
         co_cellvars=tuple(MODEL if name == "self" else name for name in code.co_cellvars),
     )
+    return of_class(method, owner, renamed)
+
+
+def of_class(method: Any, owner: type, code: types.CodeType) -> Any:
+    """A method as a function with this code that knows its class, `owner`, which the method does not."""
     function: Any = types.FunctionType(
-        renamed, method.__globals__, method.__name__, method.__defaults__, method.__closure__
+        code, method.__globals__, method.__name__, method.__defaults__, method.__closure__
     )
     function.__kwdefaults__, function.__annotations__ = method.__kwdefaults__, method.__annotations__
     function.__module__, function.__qualname__ = method.__module__, method.__qualname__

@@ -7,7 +7,6 @@ import copy
 import functools
 import inspect
 import re
-import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import is_module_class, names_in, source_of, tree_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.functions.methods import of_class
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
@@ -133,13 +133,9 @@ def _makes_a_function(function: Any) -> bool:
 
 def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
     """The methods of a class of modules that make a schedule beside its optimizer: configure_optimizers(self)."""
-    members = vars(thing).items() if is_module_class(thing) else ()
-    for name, one in members:
+    for name, one in vars(thing).items() if is_module_class(thing) else ():
         if inspect.isfunction(one) and "LambdaLR" in names_in(one) and [p.name for p in parameters_of(one)] == ["self"]:
-            function = types.FunctionType(one.__code__, one.__globals__, name, None, one.__closure__)
-            function.__module__, function.__qualname__ = one.__module__, one.__qualname__
-            function.owner = thing  # type: ignore[attr-defined]
-            yield name, function
+            yield name, of_class(one, thing, one.__code__)
 
 
 def optimizers(thing: Any, settings: Mapping[str, Any]) -> dict[str, Recording]:
