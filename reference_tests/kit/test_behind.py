@@ -135,7 +135,7 @@ NOT_REPAIRED = [
 @pytest.mark.parametrize("name, right, wrong", NOT_REPAIRED, ids=[row[2] for row in NOT_REPAIRED])
 def test_where_several_could_be_meant_or_none_is_alike_nothing_is_repaired(name, right, wrong, tmp_path):
     result = judged(name, OWN[name][0].replace(right, wrong, 1), tmp_path)
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26"]
+    assert result.severe == ["B26"]
     assert not result.mistakes[0].put
     assert "What comes behind the line at which it stops was not judged." in result.limits
 
@@ -165,7 +165,7 @@ def test_two_parts_that_nothing_uses_are_none(tmp_path):
         "self.v_proj(value)", "self.kv_proj(value)"
     )
     result = judged("MultiHeadAttention", text, tmp_path)
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26"]
+    assert result.severe == ["B26"]
     assert not result.mistakes[0].put
 
 
@@ -181,7 +181,7 @@ def test_three_misspellings_one_after_the_other(tmp_path):
     text = NORM.replace("nn.Parameter(torch.ones", "nn.Paramter(torch.ones").replace("self.eps)", "self.epss)")
     text = text.replace("def forward", "def foward")
     result = judged("LayerNorm", text, tmp_path)
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26", "B26", "B26", "LN1", "LN2"]
+    assert result.severe == ["B26", "B26", "B26", "LN1", "LN2"]
     last = result.mistakes[-1]
     assert last.evidence.startswith("With lines 15 and 11 and 18 repaired: ")
     shown = [line for found in result.mistakes for line in found.code]
@@ -192,7 +192,7 @@ def test_three_misspellings_one_after_the_other(tmp_path):
 def test_two_misspellings_in_a_line(tmp_path):
     text = NORM.replace("x.std(-1, keepdim", "x.sdt(-1, keep_dim")
     result = judged("LayerNorm", text, tmp_path)
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26", "B26", "LN1", "LN2"]
+    assert result.severe == ["B26", "B26", "LN1", "LN2"]
     puts = [found.put[0].strip() for found in result.mistakes[:2]]
     assert puts == ["std = x.std(-1, keep_dim=True)", "std = x.std(-1, keepdim=True)"]
     lines = {line for found in result.mistakes for line in found.code}
@@ -235,9 +235,9 @@ def test_a_layer_is_judged_with_its_repaired_part(tmp_path):
     broken = RIGHT.replace("self.out_proj(out", "self.outproj(out")
     results = check_text(broken + PLAIN + LAYER, tmp_path)
     part, layer = results["MultiHeadAttention"], results["EncoderLayer"]
-    assert [found.id for found in part.mistakes if found.severity == "mistake"] == ["B26"]
+    assert part.severe == ["B26"]
     assert part.verdict == "mistake" and "With line 25 repaired, what is left is harmless." in part.limits
-    assert [found.id for found in layer.mistakes if found.severity == "mistake"] == MISTAKES
+    assert layer.severe == MISTAKES
     assert (layer.verdict, layer.replaced) == ("mistake", []) and "B26" in layer.inherited
 
 
@@ -246,7 +246,7 @@ def test_a_layer_without_a_mistake_of_its_own_has_its_parts(tmp_path):
     right = LAYER.replace("x + self.attention(x, x, x, mask)", "x + self.dropout(self.attention(x, x, x, mask))")
     right = right.replace("(self.network(x))", "(x + self.dropout(self.network(x)))")
     layer = check_text(broken + PLAIN + right, tmp_path)["EncoderLayer"]
-    assert [found.id for found in layer.mistakes if found.severity == "mistake"] == []
+    assert layer.severe == []
     assert layer.verdict == "mistake" and "B26" in layer.inherited
 
 
@@ -269,7 +269,7 @@ def test_what_stops_in_a_helper_is_named_in_all_that_use_it(tmp_path):
         HELPER.splitlines()[2].replace("soe", "ose").strip(),
     )
     assert "B26" in results["EncoderLayer"].inherited
-    assert [found.id for found in results["EncoderLayer"].mistakes if found.severity == "mistake"] == MISTAKES
+    assert results["EncoderLayer"].severe == MISTAKES
 
 
 @pytest.mark.parametrize("wrong, right", [("n_heads=heads", "num_heads=heads"), ("numheads=heads", "num_heads=heads")])
@@ -278,7 +278,7 @@ def test_an_argument_of_the_learners_own_class(wrong, right, tmp_path):
         "MultiHeadAttention(d_model, num_heads)", f"MultiHeadAttention(d_model, {wrong})"
     )
     result = check_text(RIGHT + PLAIN + layer, tmp_path)["EncoderLayer"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26", *MISTAKES]
+    assert result.severe == ["B26", *MISTAKES]
     assert right in result.mistakes[0].put[0]
 
 
@@ -293,8 +293,7 @@ def test_an_argument_of_the_learners_own_class(wrong, right, tmp_path):
 def test_the_only_attention_of_a_file_that_nothing_uses_is_meant(name, more, is_one, tmp_path):
     layer = LAYER.replace("MultiHeadAttention(", f"{name}(")
     result = check_text(RIGHT + PLAIN + layer + more, tmp_path)["EncoderLayer"]
-    named = [found.id for found in result.mistakes if found.severity == "mistake"]
-    assert named == (["B26", *MISTAKES] if is_one else ["B26"])
+    assert result.severe == (["B26", *MISTAKES] if is_one else ["B26"])
     assert ("MultiHeadAttention(" in "".join(result.mistakes[0].put)) == is_one
 
 
@@ -305,7 +304,7 @@ def test_the_only_attention_of_a_file_that_nothing_uses_is_meant(name, more, is_
 def test_what_the_constructor_is_given_and_does_not_keep(read, shown, tmp_path):
     text = NORM.replace("        self.eps = eps\n", "").replace("std + self.eps", f"std + {read}")
     result = judged("LayerNorm", text, tmp_path)
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26", "LN1", "LN2"]
+    assert result.severe == ["B26", "LN1", "LN2"]
     assert result.mistakes[0].put == shown and result.mistakes[0].fix.startswith("self.eps = eps in __init__")
     lines = {line for found in result.mistakes for line in found.code}
     assert lines <= {line.rstrip() for line in (IMPORTS + text).splitlines()}  # the learner's own
@@ -344,7 +343,7 @@ def test_what_one_file_beside_it_defines_is_imported(tmp_path):
 
 def test_what_two_files_beside_it_define_is_not(tmp_path):
     result = folder_of(tmp_path, attention=RIGHT, other=RIGHT, network=PLAIN, layer=LAYER)["EncoderLayer"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26"]
+    assert result.severe == ["B26"]
     assert "What comes behind the line at which it stops was not judged." in result.limits
 
 
@@ -352,7 +351,7 @@ def test_what_another_file_defines_and_this_one_something_like_it_is_not(tmp_pat
     layer = RIGHT + LAYER.replace("MultiHeadAttention(", "SelfAttention(")
     own = {"attention": RIGHT.replace("MultiHeadAttention", "SelfAttention"), "layer": PLAIN + layer}
     result = folder_of(tmp_path, **own)["EncoderLayer"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ["B26"]
+    assert result.severe == ["B26"]
     assert result.mistakes[0].fix == "from attention import SelfAttention, at the beginning of the file."
 
 

@@ -65,7 +65,7 @@ HEADLESS = "self.norm(x)"
 def test_the_cache_of_a_model(returned, start, ids, tmp_path):
     text = MODEL.replace("RETURNED", returned).replace("else past[0][0].shape[-2]", f"else {start}")
     result = check_text(text, tmp_path)["GPT"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
+    assert result.severe == ids, result
 
 
 OWN_COUNT = """
@@ -164,7 +164,7 @@ class CausalSelfAttention(nn.Module):
 
 def test_what_is_given_one_token_at_a_time_gives_gradients_to_its_own_weights(tmp_path):
     result = check_text(ONE_TOKEN.replace("ROWS", ":B, "), tmp_path)["CausalSelfAttention"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == []
+    assert result.severe == []
 
 
 @pytest.mark.parametrize("rows, at, along", [("", 0, 1), (":B, :, ", 2, 1)])
@@ -288,7 +288,7 @@ def test_caches_that_are_objects(how, changed, ids, tmp_path):
     path = tmp_path / "learner.py"
     path.write_text(IMPORTS + text)
     result = check_here(path, {"GPT"})["GPT"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
+    assert result.severe == ids, result
     assert ids or any("With its cache" in note for note in result.notes)
 
 

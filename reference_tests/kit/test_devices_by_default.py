@@ -31,7 +31,7 @@ class Encoder(nn.Module):
 ])  # fmt: skip
 def test_what_makes_a_mask_is_to_be_told_where(default, told, ids, tmp_path):
     encoder = check_text(ENCODER.replace("DEFAULT", default).replace("TOLD", told), tmp_path)["Encoder"]
-    assert [m.id for m in encoder.mistakes if m.severity == "mistake"] == ids, encoder
+    assert encoder.severe == ids, encoder
     for named in encoder.mistakes if ids else ():
         if named.id == "B32":
             assert named.code[named.line - named.first].strip() == "mask = make_mask(ids)"

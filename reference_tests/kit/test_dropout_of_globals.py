@@ -66,4 +66,4 @@ def test_how_much_of_the_weights_is_dropped_is_told_to_torch(share, ids, tmp_pat
     weighed = "(self.weights(scores.softmax(-1)) @ v)"
     text = HEADS.replace(weighed, f"F.scaled_dot_product_attention(q, k, v, dropout_p={share}, is_causal=True)")
     result = check_text(text.replace(SCORES, ""), tmp_path)["CausalSelfAttention"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids
+    assert result.severe == ids

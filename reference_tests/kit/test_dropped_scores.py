@@ -63,10 +63,6 @@ AFTER = "weights = self.dropout(torch.softmax(scores, dim=-1))"
 BOTH = "weights = self.dropout(torch.softmax(self.dropout(scores), dim=-1))"
 
 
-def severe(result):
-    return [named.id for named in result.mistakes if named.severity == "mistake"]
-
-
 @pytest.mark.parametrize(
     ("told", "dropped", "ids"),
     [
@@ -78,14 +74,14 @@ def severe(result):
 )
 def test_a_core_that_drops_scores(told, dropped, ids, tmp_path):
     result = check_text(CORE.format(told=told, dropped=dropped), tmp_path)["attention"]
-    assert severe(result) == ids, result
+    assert result.severe == ids, result
 
 
 @pytest.mark.parametrize(("dropped", "ids"), [(BEFORE, ["A40"]), (BOTH, ["A40"]), (AFTER, [])])
 def test_heads_and_what_contains_them(dropped, ids, tmp_path):
     results = check_text(LAYER.replace("{dropped}", dropped), tmp_path)
-    assert severe(results["SelfAttention"]) == ids
+    assert results["SelfAttention"].severe == ids
     assert "A18" not in results["SelfAttention"].ids
     if ids:
         assert results["SelfAttention"].mistakes[0].code[2].strip() == dropped
-    assert (severe(results["EncoderLayer"]), results["EncoderLayer"].inherited) == ([], ids)
+    assert (results["EncoderLayer"].severe, results["EncoderLayer"].inherited) == ([], ids)

@@ -37,8 +37,7 @@ FLAG = "mask = torch.ones(scores.shape[-2:]).tril()"
 def test_what_is_asked_as_if_it_were_true_or_false(made, scaled, verdict, ids, tmp_path):
     text = ATTENTION.replace("MADE", made).replace("math.sqrt(q.shape[-1])", scaled)
     result = check_text(text, tmp_path)["MultiHeadAttention"]
-    named = [found.id for found in result.mistakes if found.severity == "mistake"]
-    assert (result.kind, result.verdict, named) == ("MultiheadAttention", verdict, ids), result
+    assert (result.kind, result.verdict, result.severe) == ("MultiheadAttention", verdict, ids), result
     assert any("a flag and no mask" in limit for limit in result.limits) == (made == FLAG)
 
 
@@ -85,7 +84,7 @@ BY_HAND = "torch.ones(scores.shape[-2:]).tril()"
 def test_what_becomes_of_it_where_it_is_true_tells_a_mask_from_a_flag(hidden, default, is_mask, put, tmp_path):
     text = ASKED.replace("HIDDEN", hidden).replace("DEFAULT", default)
     result = check_text(text, tmp_path)["attention"]
-    assert ["A31"] * is_mask == [found.id for found in result.mistakes if found.severity == "mistake"], result
+    assert ["A31"] * is_mask == result.severe, result
     if is_mask:
         assert put in result.mistakes[0].put[0]
 

@@ -70,10 +70,6 @@ KIND_OF = {
 }
 
 
-def named(result):
-    return [one.id for one in result.mistakes if one.severity == "mistake"]
-
-
 def test_the_parts_of_bert_s_layer_are_judged(tmp_path):
     results = check_text(BERT.format(**RIGHT), tmp_path)
     assert {name: one.kind for name, one in results.items()} == KIND_OF
@@ -92,7 +88,7 @@ def test_the_parts_of_bert_s_layer_are_judged(tmp_path):
 )
 def test_the_mistake_of_a_part_is_named(change, name, id, tmp_path):
     results = check_text(BERT.format(**RIGHT | change), tmp_path)
-    found = {one: named(result) for one, result in results.items()}
+    found = {one: result.severe for one, result in results.items()}
     assert id in found.pop(name) and not any(found.values())
 
 
@@ -165,7 +161,7 @@ class ResConnectionWithLayerNorm(nn.Module):
 def test_heads_and_sums_under_unfamiliar_names(change, name, ids, tmp_path):
     results = check_text(HEADS.format(**{"axis": "-1", "first": "x"} | change), tmp_path)
     names = ("VocabLogits", "GenerateLogits", "ClassificationHead", "SentenceClassifier", "ResConnectionWithLayerNorm")
-    assert {one: named(result) for one, result in results.items()} == {one: ids if one == name else [] for one in names}
+    assert {one: result.severe for one, result in results.items()} == {one: ids if one == name else [] for one in names}
     assert results["ClassificationHead"].kind == results["SentenceClassifier"].kind == "SentenceHead"
     assert results["ClassificationHead"].verdict == results["SentenceClassifier"].verdict == "matches the builtin"
 

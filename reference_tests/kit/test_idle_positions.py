@@ -36,7 +36,7 @@ EMBEDDED = "self.embedding(ids) * math.sqrt(self.embedding.embedding_dim)"
 @pytest.mark.parametrize("added, ids", [(f"self.pos_encoding({EMBEDDED})", []), (EMBEDDED, ["B30"])])
 def test_positions_that_are_made_are_to_be_added(added, ids, tmp_path):
     result = check_text(ENCODER.replace("ADDED", added), tmp_path)["Encoder"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
+    assert result.severe == ids, result
 
 
 OF_VECTORS = (
@@ -54,7 +54,7 @@ def encode(encoder, embedded):
 @pytest.mark.parametrize("rest, ids", [("", ["B30"]), (ADDED_BY_OTHERS, [])])
 def test_a_stack_of_vectors_may_leave_its_positions_to_what_calls_it(rest, ids, tmp_path):
     result = check_text(OF_VECTORS + rest, tmp_path)["Encoder"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
+    assert result.severe == ids, result
 
 
 ROTATED = """
@@ -87,4 +87,4 @@ class CausalSelfAttention(nn.Module):
 @pytest.mark.parametrize("turned, ids", [("self.rope(q), self.rope(k)", []), ("q, k", ["B30"])])
 def test_a_rotation_that_is_made_is_to_be_called(turned, ids, tmp_path):
     result = check_text(ROTATED.replace("TURNED", turned), tmp_path)["CausalSelfAttention"]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids, result
+    assert result.severe == ids, result

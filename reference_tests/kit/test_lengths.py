@@ -267,8 +267,7 @@ class Transformer(nn.Module):
 @pytest.mark.parametrize("read, ids", [("self.pe[: x.shape[1], 0]", ["A24"]), ("self.pe[: x.shape[0]]", ["P4", "A24"])])
 def test_a_model_of_the_longest_length_alone_that_hides_no_padding(read, ids, tmp_path):
     model = check_text(OF_LONGEST.replace("READ", read), tmp_path)["Transformer"]
-    severe = [mistake.id for mistake in model.mistakes if mistake.severity == "mistake"]
-    assert {*severe, *model.inherited} - {"B32"} == {*ids} and model.verdict == "mistake", model
+    assert {*model.severe, *model.inherited} - {"B32"} == {*ids} and model.verdict == "mistake", model
 
 
 NORM_OF_PLACES = """

@@ -28,10 +28,6 @@ RIGHT = {"rows": "[:, None, None, :]", "first": 1, "half": "l", "pad": 3, "compa
 NAMES = ("make_the_mask", "causal_bool", "get_tgt_mask", "hidden_by_the_mask", "future_of")
 
 
-def named(result):
-    return [one.id for one in result.mistakes if one.severity == "mistake"]
-
-
 def test_a_function_is_known_by_what_it_does(tmp_path):
     results = check_text(FUNCTIONS.format(**RIGHT), tmp_path)
     assert {name: results[name].verdict for name in NAMES} == dict.fromkeys(NAMES, "matches the builtin")
@@ -51,7 +47,7 @@ def test_a_function_is_known_by_what_it_does(tmp_path):
 )
 def test_its_mistake_is_named(change, name, id, tmp_path):
     results = check_text(FUNCTIONS.format(**RIGHT | change), tmp_path)
-    assert {one: named(results[one]) for one in NAMES} == {one: [id] if one == name else [] for one in NAMES}
+    assert {one: results[one].severe for one in NAMES} == {one: [id] if one == name else [] for one in NAMES}
 
 
 OTHERS = """
@@ -75,7 +71,7 @@ class MaskedMean(nn.Module):
 def test_what_hides_words_or_counts_them_makes_no_mask(tmp_path):
     results = check_text(OTHERS, tmp_path)
     assert not {"mask_words", "MaskedMean"} & results.keys()
-    assert not any(map(named, results.values()))
+    assert not any(result.severe for result in results.values())
 
 
 # ---- Methods ----
@@ -110,7 +106,7 @@ OF_MODEL = {"told": ", device=self.device", "differs": "!=", "rows": "[:, None, 
 
 def of_methods(change, tmp_path):
     results = check_text(MODEL.format(**OF_MODEL | change), tmp_path)
-    return {name: named(one) for name, one in results.items() if name.startswith("Translator.")}
+    return {name: one.severe for name, one in results.items() if name.startswith("Translator.")}
 
 
 def test_methods_that_forward_does_not_call_are_judged(tmp_path):
@@ -131,7 +127,7 @@ def test_a_function_may_be_for_batches_that_are_not_moved(tmp_path):
 def target_mask(tgt, pad, device=None):
     return (tgt != pad)[:, None, None] & torch.ones(tgt.shape[1], tgt.shape[1]).tril().bool()
 """
-    assert named(check_text(function, tmp_path)["target_mask"]) == []
+    assert check_text(function, tmp_path)["target_mask"].severe == []
 
 
 BROKEN = """
@@ -159,7 +155,7 @@ class Block(nn.Module):
 @pytest.mark.parametrize(("first", "ids"), [(1, []), (0, ["A6"])])
 def test_of_a_class_that_stops_its_own_masks_are_judged(first, ids, tmp_path):
     results = check_text(BROKEN.format(first), tmp_path)
-    assert named(results["Block.make_causal_mask"]) == ids
+    assert results["Block.make_causal_mask"].severe == ids
     assert (results["Block.make_pad_mask"].verdict, results["Block.make_pad_mask"].ids) == (
         "harmless deviation",
         ["A11"],
@@ -200,7 +196,7 @@ class Masks:
 )
 def test_small_classes_of_masks(change, name, ids, tmp_path):
     text = CLASSES.format(**{"rows": "[:, None, None]", "half": "l", "first": 1} | change)
-    found = {one: named(result) for one, result in check_text(text, tmp_path).items()}
+    found = {one: result.severe for one, result in check_text(text, tmp_path).items()}
     names = ("Mask", "Triangle_Mask", "Masks.of_source", "Masks.of_target")
     assert found == {one: ids if one == name else [] for one in names}
 
@@ -223,7 +219,7 @@ class MaskGenerator:
 
 @pytest.mark.parametrize(("first", "ids"), [(1, []), (2, ["A6"])])
 def test_of_a_class_that_gives_several_masks_the_methods_are_judged(first, ids, tmp_path):
-    found = {one: named(result) for one, result in check_text(GENERATOR.format(first=first), tmp_path).items()}
+    found = {one: result.severe for one, result in check_text(GENERATOR.format(first=first), tmp_path).items()}
     assert found == {"MaskGenerator.padding_mask": [], "MaskGenerator.look_ahead": ids}
 
 
@@ -254,5 +250,5 @@ EACH = ("create_masks.later", "create_masks.src_padding", "both_masks.source_mas
 )
 def test_each_of_several_masks_is_judged(change, name, ids, tmp_path):
     results = check_text(SEVERAL.format(**{"first": 1, "axis": 1} | change), tmp_path)
-    assert {one: named(results[one]) for one in EACH} == {one: ids if one == name else [] for one in EACH}
-    assert all(not named(result) for one, result in results.items() if one not in EACH)
+    assert {one: results[one].severe for one in EACH} == {one: ids if one == name else [] for one in EACH}
+    assert all(not result.severe for one, result in results.items() if one not in EACH)

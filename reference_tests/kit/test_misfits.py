@@ -266,7 +266,7 @@ class GroupedQueryAttention(nn.Module):
 @pytest.mark.parametrize("length, ids", [("x.shape[1]", []), ("2 * x.shape[1]", ["B26"])])
 def test_what_fits_with_four_heads_in_two_groups_is_not_said_to_fit_never(length, ids, tmp_path):
     (result,) = check_text(GROUPED.replace("LENGTH", length), tmp_path).values()
-    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids, result
+    assert result.severe == ids, result
 
 
 OF_ANOTHER_WIDTH = """
@@ -506,7 +506,7 @@ def test_a_check_that_no_batch_passes_is_told_of_and_wrong_where_batches_are_doc
     text = CHECKED.replace("CHECK", "assert x.size(1) == self.d_model").replace("SAID", said)
     result = check_text(text, tmp_path)["FeedForward"]
     told = [*result.limits, *(found.evidence for found in result.mistakes)]
-    assert [found.id for found in result.mistakes if found.severity == "mistake"] == ids
+    assert result.severe == ids
     assert any("x.size(1) is 5 and self.d_model is 12" in one for one in told), result
 
 
@@ -552,5 +552,5 @@ class PositionWiseFeedForward(nn.Module):
 @pytest.mark.parametrize("like, ids", [("x", ["B26"]), ("hidden", [])])
 def test_a_network_that_fits_one_width_alone_is_named(like, ids, tmp_path):
     network = check_text(OF_ONE_WIDTH.replace("LIKE", like), tmp_path)["PositionWiseFeedForward"]
-    assert [m.id for m in network.mistakes if m.severity == "mistake"] == ids, network
+    assert network.severe == ids, network
     assert all("torch.max(" in m.code[m.line - m.first] for m in network.mistakes)

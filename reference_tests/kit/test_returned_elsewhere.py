@@ -88,4 +88,4 @@ class TurningAttention(nn.Module):
 def test_what_einops_is_given_stays_where_the_learner_left_it(kept, ids, tmp_path):
     """What the learner's file says of devices counts, wherever in einops the tensors of two devices meet."""
     result = check_text(TURNED.replace("KEPT", kept), tmp_path)["TurningAttention"]
-    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids, result
+    assert result.severe == ids, result

@@ -157,7 +157,7 @@ def {name}(dim_input: int = 512, dim_feedforward: int = 2048) -> nn.Module:
 @pytest.mark.parametrize("activation, ids", [("ReLU", []), ("Tanh", ["B8"]), ("Identity", ["B16"])])
 def test_a_function_that_makes_a_part_is_called_for_it(activation, ids, tmp_path):
     result = only(MAKES.format(name="feed_forward", activation=activation), tmp_path)
-    assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids
+    assert result.severe == ids
     assert result.verdict == ("mistake" if ids else "matches the builtin")
 
 
@@ -208,7 +208,7 @@ class DenseSublayer(nn.Module):
 @pytest.mark.parametrize("activation, ids", [("torch.relu", []), ("", ["B16"])])
 def test_a_network_of_linear_layers_of_its_own_is_no_linear_layer(activation, ids, tmp_path):
     result = check_text(LINEARS.format(activation), tmp_path)["DenseSublayer"]
-    assert (result.kind, [m.id for m in result.mistakes if m.severity == "mistake"]) == ("FeedForward", ids)
+    assert (result.kind, result.severe) == ("FeedForward", ids)
     assert result.verdict == ("mistake" if ids else "matches the builtin")
 
 

@@ -35,8 +35,7 @@ NONE, DROPS = "weights = weights + 0", "weights = nn.Dropout(p=dropout)(weights)
 def test_of_a_class_that_stops_they_are_judged(axis, ids, tmp_path):
     results = check_text(ATTENTION.format("parts", "=0.1", axis, NONE), tmp_path)
     assert (results["MultiHeadAttention"].verdict, results["MultiHeadAttention"].ids) == ("mistake", ["B26"])
-    severe = [named.id for named in results[NAME].mistakes if named.severity == "mistake"]
-    assert (results[NAME].verdict == "mistake", severe) == (bool(ids), ids)
+    assert (results[NAME].verdict == "mistake", results[NAME].severe) == (bool(ids), ids)
 
 
 def test_of_a_class_that_runs_they_are_a_part(tmp_path):
@@ -57,6 +56,6 @@ def test_of_a_class_that_runs_they_are_a_part(tmp_path):
 )
 def test_a_dropout_that_is_made_in_a_function_never_knows_of_evaluation(default, line, ids, tmp_path):
     result = check_text(ATTENTION.format("parts", default, "-1", line), tmp_path)[NAME]
-    assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids
+    assert result.severe == ids
     for named in result.mistakes:
         assert named.id != "B12" or named.code[named.line - named.first].strip() == DROPS

@@ -196,7 +196,7 @@ def test_a_mask_that_is_not_cut_to_the_tokens_stops_the_attention_and_what_has_i
     """Where it is not cut at all, one length is meant."""
     results = check_text(CUT.replace("CUT", cut), tmp_path)
     attention, block = results["CausalSelfAttention"], results["Block"]
-    assert ([one.id for one in attention.mistakes if one.severity == "mistake"], block.inherited) == (ids, ids)
+    assert (attention.severe, block.inherited) == (ids, ids)
     assert "longest length alone" in " ".join(attention.limits)
     if ids:
         assert attention.mistakes[0].code[2].strip() == f"hidden = self.tril{cut} == 0"
@@ -243,7 +243,7 @@ TURNED = "* math.sqrt(self.dim_model)).permute(1, 0, 2)", ".permute(1, 0, 2) * m
 def test_a_table_for_sequence_first_is_taken_along_the_batch_in_a_whole_that_is_batch_first(tmp_path):
     results = check_text(ALONG_THE_BATCH, tmp_path)
     assert results["PositionalEncoding"].verdict == "matches the builtin"
-    assert [m.id for m in results["Transformer"].mistakes if m.severity == "mistake"] == ["P4"], results["Transformer"]
+    assert results["Transformer"].severe == ["P4"], results["Transformer"]
     assert "It returns its scores as (T, B, V)." in results["Transformer"].notes
 
 
@@ -403,7 +403,7 @@ def test_a_table_with_a_row_for_the_batch_that_is_cut_by_the_number_of_samples(a
     """It fits a sentence alone, whose tokens all get the first row."""
     text = CUT_BY_SAMPLES.replace("AXIS", str(axis)).replace("10000.0", base)
     (result,) = check_text(text, tmp_path).values()
-    assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids, result
+    assert result.severe == ids, result
 
 
 BY_SAMPLE = '''
@@ -427,7 +427,7 @@ class PositionalEncoding(nn.Module):
 ])  # fmt: skip
 def test_rows_by_the_first_dimension_are_right_unless_that_is_said_to_be_of_the_samples(shape, ids, tmp_path):
     result = check_text(BY_SAMPLE.replace("SHAPE", shape), tmp_path)["PositionalEncoding"]
-    assert [m.id for m in result.mistakes if m.severity == "mistake"] == ids
+    assert result.severe == ids
     assert result.verdict == ("mistake" if ids else "matches the builtin")
 
 
@@ -456,7 +456,7 @@ class PositionalEncoding(nn.Module):
 @pytest.mark.parametrize("base, ids", [("wavelength", []), ("(wavelength / 10)", ["P2"])])
 def test_a_wavelength_is_the_base_of_the_frequencies(base, ids, tmp_path):
     result = check_text(OF_A_WAVELENGTH.replace("BASE", base), tmp_path)["PositionalEncoding"]
-    assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids
+    assert result.severe == ids
 
 
 RAISED = """
@@ -480,7 +480,7 @@ class PositionalEmbedding(nn.Module):
 ])  # fmt: skip
 def test_what_is_raised_to_a_fraction_is_the_base_whatever_it_is_called(power, ids, tmp_path):
     result = check_text("import numpy as np\n" + RAISED.replace("POWER", power), tmp_path)["PositionalEmbedding"]
-    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ids
+    assert result.severe == ids
     assert (result.verdict in FINE) == (not ids), result
 
 
@@ -511,7 +511,7 @@ class PositionalEncoding(nn.Module):
 def test_a_number_that_is_half_of_another_at_the_top_of_a_file(name, wide, sign, ids, tmp_path):
     text = OF_HALVES.replace("WIDE", wide).replace("NAME", name).replace("SIGN", sign)
     result = check_text(text, tmp_path)["PositionalEncoding"]
-    assert [named.id for named in result.mistakes if named.severity == "mistake"] == ids, result
+    assert result.severe == ids, result
     assert result.verdict in FINE or ids or name == "pairs"
 
 

@@ -636,7 +636,7 @@ class CausalSelfAttention(nn.Module):
 def test_what_stops_with_more_sentences_than_one_is_given_batches_of_one(tmp_path, wrong):
     text = ONE_IN_A_BATCH.replace("triu(1)", "triu(2)") if wrong else ONE_IN_A_BATCH
     result = check_text(text, tmp_path)["CausalSelfAttention"]
-    assert [m.id for m in result.mistakes if m.severity == "mistake"] == (["B26", "A6"] if wrong else ["B26"]), result
+    assert result.severe == (["B26", "A6"] if wrong else ["B26"]), result
     stop = next(m for m in result.mistakes if m.id == "B26")
     assert stop.evidence.startswith("Right with one sentence in a batch, it stops with more: RuntimeError: The size of")
     assert stop.fix.startswith("Write the shape beside each line")
@@ -645,7 +645,7 @@ def test_what_stops_with_more_sentences_than_one_is_given_batches_of_one(tmp_pat
 def test_what_refuses_more_sentences_than_one_in_words_is_right(tmp_path):
     refuses = "B, T, E = x.shape\n        if B > 1:\n            raise ValueError('one sentence at a time')\n"
     result = check_text(ONE_IN_A_BATCH.replace("B, T, E = x.shape\n", refuses), tmp_path)["CausalSelfAttention"]
-    assert [m.id for m in result.mistakes if m.severity == "mistake"] == [], result
+    assert result.severe == [], result
 
 
 def test_positions_of_source_and_target_have_the_lengths_of_their_sides():
@@ -724,7 +724,7 @@ class NAME:
 def test_a_norm_that_is_called_one_of_rows_is_given_rows(name, axis, ids, tmp_path):
     """Axis 1 of (N, features) has the features."""
     result = check_text(NORM_OF_ROWS.replace("NAME", name).replace("AXIS", axis), tmp_path)[name]
-    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids
+    assert result.severe == ids
 
 
 @pytest.mark.parametrize("said, used, ids", [
@@ -734,4 +734,4 @@ def test_a_norm_that_is_called_one_of_rows_is_given_rows(name, axis, ids, tmp_pa
 def test_nor_is_one_that_says_so_and_that_nothing_uses_given_sequences(said, used, ids, tmp_path):
     text = NORM_OF_ROWS.replace("NAME:", f'Normalizer:\n    """Layer normalization of x: {said}."""\n')
     result = check_text(f"{text.replace('AXIS', '1')}\n{used}\n", tmp_path)["Normalizer"]
-    assert [one.id for one in result.mistakes if one.severity == "mistake"] == ids
+    assert result.severe == ids

@@ -341,7 +341,7 @@ class Transformer(nn.Module):
 @pytest.mark.parametrize("old, new, ids", [("", "", []), ("tgt_mask=future, ", "", ["A25"])])
 def test_the_ids_that_a_model_hides_by_itself_are_found(old, new, ids, tmp_path):
     whole = check_text(HIDES.replace(old, new), tmp_path)["Transformer"]
-    assert [m.id for m in whole.mistakes if m.severity == "mistake"] == ids and not whole.limits, whole
+    assert whole.severe == ids and not whole.limits, whole
     assert "It hides this id as padding, whatever it is told: 1 (src_pad) and 2 (tgt_pad)." in whole.notes
 
 
@@ -432,7 +432,7 @@ class GPT(nn.Module):
 @pytest.mark.parametrize("kept, said", [("scores =", ([], [])), ("", ([], ["A24"]))])
 def test_a_mask_that_is_made_and_ignored_is_not_said_to_be_none(kept, said, tmp_path):
     result = check_text(LANGUAGE_MODEL.replace("KEPT", kept), tmp_path)["GPT"]
-    assert ([m.id for m in result.mistakes if m.severity == "mistake"], result.inherited) == said, result
+    assert (result.severe, result.inherited) == said, result
 
 
 ONE_NORM = """

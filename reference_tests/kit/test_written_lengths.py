@@ -49,7 +49,5 @@ def test_the_rest_is_judged_all_the_same(length, width, is_told, ids, tmp_path):
     result = check_text(text, tmp_path)["GPT"]
     told = [limit for limit in result.limits if limit == ONE_LENGTH or "length 16 is written in" in limit]
     assert len(told) == 2 * is_told, result
-    found = [one.id for one in result.mistakes if one.severity == "mistake"] + [
-        id for id in result.inherited if id == "A1"
-    ]
+    found = result.severe + [id for id in result.inherited if id == "A1"]
     assert (result.verdict in FINE, found) == (not ids, ids), result

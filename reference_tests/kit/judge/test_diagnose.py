@@ -190,7 +190,7 @@ def test_single_precision_is_said(error, said):
     expected = (
         [] if said is None else [f"Somewhere it computes in single precision (float32): it agrees to {said} only."]
     )
-    assert list(judged._notes(None, Match((), error))) == expected
+    assert list(judged._notes(Match((), error))) == expected
 
 
 def limits(left_out=(), crashes=(), said=(), findings=()):

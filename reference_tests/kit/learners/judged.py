@@ -12,7 +12,7 @@ def judge_correct(style):
     complaints = [f"{name}: not found" for name in EXPECTED[style] if name not in results]
     for name, result in results.items():
         wanted = EXPECTED[style].get(name)
-        alarms = [named.id for named in result.mistakes if named.severity == "mistake"]
+        alarms = result.severe
         if alarms or result.verdict == "mistake":
             complaints.append(f"{name}: false alarm {alarms or result.inherited}")
         elif wanted and result.verdict not in FINE:

@@ -65,3 +65,8 @@ class Record:
     ordinary: float | None = None
     unexplained: bool = False
     besides: str = ""
+
+    @property
+    def severe(self) -> list[str]:
+        """The ids of what is plainly wrong."""
+        return [named.id for named in self.mistakes if named.severity == "mistake"]

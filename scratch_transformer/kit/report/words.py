@@ -67,7 +67,7 @@ def unexplained(result: Record) -> str:
         rest = f"the numbers of {result.against}" if not result.unexplained else "what the mistakes named make"
         return f"{result.name}, {result.where}: {has}. Without that it gives {rest}."
     if result.unexplained:
-        ids = [named.id for named in result.mistakes if named.severity == "mistake"]
+        ids = result.severe
         verb = "are" if len(ids) > 1 else "is"
         is_named = f"{' and '.join(ids) or 'a mistake'} {verb} named, but {differs}"
         return f"{result.name}, {result.where}: {is_named} for another reason too."
