@@ -2,9 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_text
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import IMPORTS, check_text, reported
 
 RUN = """
 class Embedding(nn.Module):
@@ -76,6 +74,6 @@ def test_an_rms_norm_that_does_not_use_its_scale_subtracts_no_mean(tmp_path):
 def test_a_private_function_that_cannot_be_called_is_no_component(tmp_path):
     path = tmp_path / "helper.py"
     path.write_text(IMPORTS + HELPER)
-    report = process.check(find(str(path)), "helper.py")
+    report = reported(path)
     assert [result.name for result in report.results] == ["Attention"]
     assert report.ignored == ["_attention"]

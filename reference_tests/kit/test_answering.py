@@ -4,10 +4,8 @@ import types
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS
-from scratch_transformer.kit import process
+from reference_tests.kit.learners.checked import IMPORTS, reported
 from scratch_transformer.kit.discover import answering
-from scratch_transformer.kit.discover.target import find
 
 CONFIG = """
 class Config:
@@ -45,5 +43,5 @@ def test_what_it_lacks_it_says_as_others_do_and_as_it_did():
 
 def test_a_file_that_has_one_is_judged(tmp_path):
     (tmp_path / "model.py").write_text(IMPORTS + CONFIG)
-    (result,) = process.check(find(str(tmp_path / "model.py")), "model.py").results
+    (result,) = reported(tmp_path / "model.py").results
     assert result.verdict == "matches the builtin", result

@@ -5,9 +5,7 @@ import re
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_text
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_text, reported
 from scratch_transformer.kit.report.words import explanation
 
 pytestmark = pytest.mark.long
@@ -324,7 +322,7 @@ def test_a_part_that_is_called_is_no_number_that_is_not_kept(tmp_path):
 def folder_of(tmp_path, **files):
     for name, text in files.items():
         (tmp_path / f"{name}.py").write_text(IMPORTS + text)
-    found = process.check(find(str(tmp_path / "layer.py")), "layer.py")
+    found = reported(tmp_path / "layer.py")
     return {result.name: result for result in found.results}
 
 
@@ -390,7 +388,7 @@ def test_notebooks_say_the_cell(tmp_path):
     cells = [IMPORTS, NORM.replace("std = x.std(-1, keepdim", "std = x.std(-1, keep_dim")]
     document = {"cells": [{"cell_type": "code", "source": text} for text in cells], "nbformat": 4}
     (tmp_path / "notes.ipynb").write_text(json.dumps(document))
-    (result,) = process.check(find(str(tmp_path / "notes.ipynb")), "notes.ipynb").results
+    (result,) = reported(tmp_path / "notes.ipynb").results
     stop, first, *_ = result.mistakes
     assert (stop.id, stop.where, first.id) == ("B26", "notes.ipynb, cell 2, line 11", "LN1")
     assert first.evidence.startswith("With cell 2, line 11 repaired: ") and first.where == stop.where

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
+from reference_tests.kit.learners.checked import check_here, check_text
 from reference_tests.kit.learners.corpus import STYLES
 from reference_tests.kit.test_handed_parts import ATTENTION
 from scratch_transformer.kit.report.finding import FINE
@@ -108,9 +108,7 @@ def build_transformer(src_vocab_size, tgt_vocab_size, d_model=8, N=2, h=2, dropo
 
 
 def results(sublayer, folder, names=None):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + ATTENTION + PARTS.replace("{}", sublayer))
-    return check_here(path, names)
+    return check_text(ATTENTION + PARTS.replace("{}", sublayer), folder, names)
 
 
 @pytest.mark.long

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
+from reference_tests.kit.learners.checked import check_text
 
 pytestmark = pytest.mark.long
 
@@ -285,9 +285,7 @@ def test_caches_that_are_objects(how, changed, ids, tmp_path):
     text = HELD
     for name, value in (how | changed).items():
         text = text.replace(name, value)
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + text)
-    result = check_here(path, {"GPT"})["GPT"]
+    result = check_text(text, tmp_path, {"GPT"})["GPT"]
     assert result.severe == ids, result
     assert ids or any("With its cache" in note for note in result.notes)
 

@@ -9,10 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
-from scratch_transformer.kit import process
+from reference_tests.kit.learners.checked import LESS, check_text, reported, time_to_look
 from scratch_transformer.kit.definitions import parameters_of
-from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import asked, construct
 from scratch_transformer.kit.resolve.build.construct import annotated
@@ -124,7 +122,7 @@ class SequentialEncoder(TextField):
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("constructors")
     (folder / "layers.py").write_text(SOURCE, encoding="utf-8")
-    return process.check(find(str(folder / "layers.py")), "layers.py")
+    return reported(folder / "layers.py")
 
 
 def result(report, name):

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from scratch_transformer.kit import check, process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported
+from scratch_transformer.kit import check
 
 pytestmark = pytest.mark.long
 
@@ -309,7 +309,7 @@ def loss(x, crit):
 
 def test_a_piece_of_a_loop_is_no_component(tmp_path):
     (tmp_path / "pieces.py").write_text(PIECES)
-    report = process.check(find(str(tmp_path / "pieces.py")), "pieces.py")
+    report = reported(tmp_path / "pieces.py")
     assert not report.results
     assert "translate (it needs a file or a vocabulary that is not there)" in report.ignored
     assert "greedy_decode (it needs a file or a vocabulary that is not there)" in report.ignored
@@ -333,7 +333,7 @@ def greedy_decode(model, src, bos_id, eos_id, max_len):
 
 def test_what_the_kits_own_model_does_not_give_is_nobodys_mistake(tmp_path):
     (tmp_path / "decoding.py").write_text(OF_ITS_MODEL)
-    report = process.check(find(str(tmp_path / "decoding.py")), "decoding.py")
+    report = reported(tmp_path / "decoding.py")
     assert not report.results, report.results
     assert any(
         said.startswith("greedy_decode (it asks its model for more than the kit's own") for said in report.ignored

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scratch_transformer.kit import process
+from reference_tests.kit.learners.checked import reported
 from scratch_transformer.kit.discover import decorated, load, placeholders, repair, survey
 from scratch_transformer.kit.discover.installing import how_to_install
 from scratch_transformer.kit.discover.target import NotFound, Source, find
@@ -128,7 +128,7 @@ def troubled(tmp_path_factory):
     for name, (text, _) in TROUBLES.items():
         (folder / f"{name}.py").write_text(NORM + text)
     before = sorted(path.name for path in folder.rglob("*"))
-    report = process.check(find(str(folder)), "troubled")
+    report = reported(folder)
     return report, before, sorted(path.name for path in folder.rglob("*"))
 
 
@@ -148,7 +148,7 @@ def test_nothing_is_written_beside_the_learners_files(troubled):
 @pytest.mark.long
 def test_a_process_that_ends_itself_is_survived(tmp_path):
     (tmp_path / "ends.py").write_text(NORM + "import os\nos._exit(3)\n")
-    report = process.check(find(str(tmp_path / "ends.py")), "ends.py")
+    report = reported(tmp_path / "ends.py")
     assert "exit status 3" in report.problems[0]
     assert [result.ids for result in report.results] == [["LN1"]]
 
@@ -159,7 +159,7 @@ PRINTED = NORM.replace("import torch\nfrom torch import nn\n", "import torch.nn 
 @pytest.mark.long
 def test_a_line_that_is_no_python_is_left_out_and_an_import_is_supplied(tmp_path):
     (tmp_path / "printed.py").write_text(PRINTED)
-    report = process.check(find(str(tmp_path / "printed.py")), "printed.py")
+    report = reported(tmp_path / "printed.py")
     assert [(result.name, result.mistakes[0].id) for result in report.results] == [("LayerNorm", "LN1")]
     assert "Python cannot read line printed.py:2" in report.problems[0]
     assert report.problems[1] == "printed.py: it uses names that it does not import; assumed: import torch."
@@ -223,7 +223,7 @@ def test_a_folder_may_be_called_like_a_file(tmp_path):
     path.write_text("from torch import nn\n\n\nclass Norm(nn.LayerNorm):\n    pass\n")
     (tmp_path / "other.py").write_text(path.read_text() + "    # from .. import model\n")
     for place in (path, tmp_path / "other.py", tmp_path):
-        report = process.check(find(str(place)), place.name)
+        report = reported(place)
         assert report.problems == [] and {result.verdict for result in report.results} == {"matches the builtin"}
 
 
@@ -347,7 +347,7 @@ class FeedForward(nn.Module):
 """
     (folder / "norms.py").write_text(norm)
     (folder / "encoder.py").write_text(network)
-    report = process.check(find(str(folder)), "parts")
+    report = reported(folder)
     assert [(one.name, one.verdict) for one in report.results] == [("FeedForward", "matches the builtin")]
     assert not report.problems, report.problems
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, reported
 from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report.finding import Report, Result
 from scratch_transformer.kit.report.text import sentence
 from scratch_transformer.kit.results import Results
@@ -68,7 +67,7 @@ def test_what_the_kit_failed_on_is_left_out_and_the_rest_is_checked(tmp_path, mo
     two = f"{path}:Two"
     components = {"event": "components", "names": [two]}
     events(monkeypatch, [components, {"event": "start", "component": two}, FAILED], [components, {"event": "done"}])
-    report = process.check(find(str(path)), "a.py")
+    report = reported(path)
     (result,) = report.results
     assert (result.name, result.verdict, report.status()) == ("Two", "not judged", 2)
     assert result.problem == "While it was checked, the check itself failed: IndexError: list index out of range."
@@ -78,5 +77,5 @@ def test_a_check_that_fails_before_any_component_ends_with_2(tmp_path, monkeypat
     path = tmp_path / "a.py"
     path.write_text("x = 1\n")
     events(monkeypatch, [FAILED])
-    report = process.check(find(str(path)), "a.py")
+    report = reported(path)
     assert (report.problems, report.status()) == ([f"The check itself failed: {FAILED['error']}"], 2)

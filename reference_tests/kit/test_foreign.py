@@ -4,8 +4,7 @@ import linecache
 
 import pytest
 
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported
 from scratch_transformer.kit.resolve import foreign
 
 SOURCE = """
@@ -254,7 +253,7 @@ class Classifier(nn.Module):
 def test_what_embeds_words_and_flattens_is_not_of_images(tmp_path):
     path = tmp_path / "classifier.py"
     path.write_text("from torch import nn\n" + OF_TEXTS, encoding="utf-8")
-    report = process.check(find(str(path)), "classifier.py")
+    report = reported(path)
     assert not any("images" in said for said in report.ignored), report.ignored
 
 
@@ -262,7 +261,7 @@ def test_what_embeds_words_and_flattens_is_not_of_images(tmp_path):
 def report(tmp_path_factory):
     path = tmp_path_factory.mktemp("foreign") / "models.py"
     path.write_text(SOURCE, encoding="utf-8")
-    return process.check(find(str(path)), "models.py")
+    return reported(path)
 
 
 @pytest.mark.parametrize(
@@ -373,7 +372,7 @@ class Linear:
 def test_what_computes_with_tensors_of_its_own_is_not_judged(tmp_path):
     path = tmp_path / "own_tensors.py"
     path.write_text(OWN_TENSORS, encoding="utf-8")
-    report = process.check(find(str(path)), "own_tensors.py")
+    report = reported(path)
     said = "of a tensor class of its own, in place of PyTorch's tensors or NumPy's arrays"
     assert report.ignored == ["Value (a tensor class of its own)", f"Linear ({said})"]
     assert report.results == []

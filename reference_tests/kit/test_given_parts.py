@@ -4,9 +4,7 @@ import importlib
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, LESS, check_text, time_to_look
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import IMPORTS, LESS, check_text, reported, time_to_look, written
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.call.inert import NoDropout
@@ -272,9 +270,8 @@ class EncoderLayer(nn.Module):
 
 def test_scripted_code_and_classes_that_main_py_puts_together_with_those_of_files_beside(tmp_path):
     (tmp_path / "attention.py").write_text(IMPORTS + BESIDE)
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + SCRIPTED + GIVEN_A_CLASS)
-    results = {result.name: result for result in process.check(find(str(path)), "learner.py").results}
+    path = written(SCRIPTED + GIVEN_A_CLASS, tmp_path)
+    results = {result.name: result for result in reported(path).results}
     assert {name: (r.kind, r.verdict) for name, r in results.items()} == {
         "gelu": ("GELU", "matches the builtin"),
         "FeedForward": ("FeedForward", "matches the builtin"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, LESS, check_here, check_text, time_to_look
+from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.trials import outcome
@@ -281,9 +281,7 @@ class GPT(nn.Module):
 
 def result_of(text, name, folder, old="", new=""):
     assert old in text
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + (text.replace(old, new) if old else text))
-    return check_here(path, {name})[name]
+    return check_text(text.replace(old, new) if old else text, folder, {name})[name]
 
 
 RIGHT = [

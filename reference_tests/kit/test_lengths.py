@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
+from reference_tests.kit.learners.checked import check_text
 
 pytestmark = pytest.mark.long
 
@@ -69,9 +69,7 @@ class Decoder(nn.Module):
 
 
 def result(name, lengths, folder):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + MODEL.replace("{lengths}", lengths))
-    return check_here(path, None if name == "Decoder" else (name,))[name]
+    return check_text(MODEL.replace("{lengths}", lengths), folder, None if name == "Decoder" else (name,))[name]
 
 
 def test_lengths_are_masks_and_a_decoder_of_them_is_right(tmp_path):
@@ -116,9 +114,7 @@ class Attention(nn.Module):
     (ASSERTS, "dim=3", "dim=2", "mistake", ["A2"]),
 ])  # fmt: skip
 def test_a_core_that_needs_as_many_keys_as_queries_is_given_them(text, old, new, verdict, ids, tmp_path):
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + (text.replace(old, new) if old else text))
-    (found,) = check_here(path).values()
+    (found,) = check_text(text.replace(old, new) if old else text, tmp_path).values()
     assert found.verdict == verdict and [m.id for m in found.mistakes if m.id != "A11"][: len(ids) or None] == ids
 
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import check_text, reported
 
 ATTENTION = """
 import torch
@@ -61,7 +59,7 @@ def test_nor_where_the_part_is_in_another_file(tmp_path):
     (tmp_path / "many_heads_of_it.py").write_text(ATTENTION)
     path = tmp_path / "encoder.py"
     path.write_text("from torch import nn\nfrom many_heads_of_it import MultiHeadAttention\n" + ENCODER)
-    found = {result.name: result for result in process.check(find(str(path)), "encoder.py").results}
+    found = {result.name: result for result in reported(path).results}
     for name in ("EncoderLayer", "Encoder"):
         assert "A31" not in [*found[name].ids, *found[name].inherited]
 
@@ -92,5 +90,5 @@ def test_a_number_that_blocks_in_another_file_is_only_said_where_a_mask_is_given
     encoder = ENCODER.replace("(x, x, x)", f"(x, x, x{handed})")
     takes = "forward(self, x, mask=None)" if "=mask" in handed else "forward(self, x)"
     path.write_text(imports + encoder.replace("forward(self, x)", takes, 1))
-    found = {result.name: result for result in process.check(find(str(path)), "encoder.py").results}
+    found = {result.name: result for result in reported(path).results}
     assert [one.id for one in found["EncoderLayer"].mistakes] == ids

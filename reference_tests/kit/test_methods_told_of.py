@@ -2,9 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported, written
 
 pytestmark = pytest.mark.long
 
@@ -74,15 +72,9 @@ class Model(nn.Module):
 """
 
 
-def report_of(text, folder):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + text)
-    return process.check(find(str(path)), path.name)
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    return report_of(TEXT, tmp_path_factory.mktemp("methods"))
+    return reported(written(TEXT, tmp_path_factory.mktemp("methods")))
 
 
 @pytest.mark.parametrize("name", ["Speaker.say", "Speaker.say.sampling", "Translator.translate"])
@@ -101,7 +93,7 @@ def test_what_writes_with_a_model_that_its_object_has_is_judged(name, report):
 )
 def test_its_mistake_is_named(name, old, new, id, tmp_path):
     assert old in TEXT
-    assert {one.name: one.ids for one in report_of(TEXT.replace(old, new), tmp_path).results}[name] == [id]
+    assert {one.name: one.ids for one in reported(written(TEXT.replace(old, new), tmp_path)).results}[name] == [id]
 
 
 @pytest.mark.parametrize(

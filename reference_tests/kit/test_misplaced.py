@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_here
+from reference_tests.kit.learners.checked import WORDS, check_text
 from scratch_transformer.kit.resolve.library.supplied import is_whole_sublayer
 
 pytestmark = pytest.mark.long
@@ -66,9 +66,7 @@ class PositionalEncoding(nn.Module):
 
 def results(folder, old="", new="", names=None):
     assert old in LEARNER
-    path = folder / "learner.py"
-    path.write_text(f"{IMPORTS}import numpy as np\n{LEARNER.replace(old, new) if old else LEARNER}")
-    return check_here(path, names)
+    return check_text(f"import numpy as np\n{LEARNER.replace(old, new) if old else LEARNER}", folder, names)
 
 
 def test_a_layer_of_whole_sublayers_is_right(tmp_path):

@@ -2,9 +2,8 @@
 
 import pytest
 
-from scratch_transformer.kit import process
+from reference_tests.kit.learners.checked import reported
 from scratch_transformer.kit.discover.installing import how_to_install
-from scratch_transformer.kit.discover.target import find
 
 pytestmark = pytest.mark.long
 
@@ -66,7 +65,7 @@ def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
     (folder / "layers.py").write_text(SOURCE, encoding="utf-8")
     (folder / "beside.py").write_text("Positions = 3\n", encoding="utf-8")
-    return process.check(find(str(folder / "layers.py")), "layers.py")
+    return reported(folder / "layers.py")
 
 
 def result(report, name):
@@ -101,7 +100,7 @@ def test_a_file_that_a_folder_of_the_learner_lacks_is_told_from_a_package(tmp_pa
     path = tmp_path / "model" / "norm.py"
     text = "from model.embedding.tokens import Tokens\n" + SOURCE
     path.write_text(text, encoding="utf-8")
-    report = process.check(find(str(path)), "norm.py")
+    report = reported(path)
     assert "it imports model.embedding, and there is no embedding in model/ (norm.py:1)" in report.problems[0]
     assert not any("pip install model" in problem for problem in report.problems)
 
@@ -109,7 +108,7 @@ def test_a_file_that_a_folder_of_the_learner_lacks_is_told_from_a_package(tmp_pa
 def test_what_an_installed_package_lacks_is_told(tmp_path):
     path = tmp_path / "norm.py"
     path.write_text("import torch\nfrom torch.moved import Other\n" + SOURCE, encoding="utf-8")
-    report = process.check(find(str(path)), "norm.py")
+    report = reported(path)
     assert "there is no moved in the torch that is installed (norm.py:2)" in report.problems[0]
 
 
@@ -139,5 +138,5 @@ class FeedForward(nn.Module):
 def test_a_forward_that_ends_the_program_is_the_learners(tmp_path):
     path = tmp_path / "ends.py"
     path.write_text(ENDS, encoding="utf-8")
-    (network,) = process.check(find(str(path)), "ends.py").results
+    (network,) = reported(path).results
     assert "its forward stops with EndsTheProgram: exit() (ends.py:11: exit(1))" in network.problem, network

@@ -2,9 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported, written
 
 pytestmark = pytest.mark.long
 
@@ -32,9 +30,7 @@ class EncoderLayer(nn.Module):
 
 
 def results(text, folder):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + text)
-    return {result.name: result for result in process.check(find(str(path)), path.name).results}
+    return {result.name: result for result in reported(written(text, folder)).results}
 
 
 def test_it_is_named_with_its_line(tmp_path):

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import check_here, check_text, reported, written
 
 pytestmark = pytest.mark.long
 
@@ -238,9 +236,7 @@ class GPT2Torso(nn.Module):
 
 
 def test_a_misspelt_name_is_understood_what_only_reminds_of_one_is_no_crash_and_lightning_may_be_missing(tmp_path):
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + NEARLY_NAMED + WITH_LIGHTNING + TOO_LARGE)
-    report = process.check(find(str(path)), "learner.py")
+    report = reported(written(NEARLY_NAMED + WITH_LIGHTNING + TOO_LARGE, tmp_path))
     assert [(result.name, result.verdict) for result in report.results] == [
         ("FeedFoward", "matches the builtin"),
         ("FeedForward", "matches the builtin"),

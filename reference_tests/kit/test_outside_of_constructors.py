@@ -6,11 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit import process
+from reference_tests.kit.learners.checked import check_text, reported
 from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.discover import arguments
-from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.build import instance
@@ -66,7 +64,7 @@ def reports(tmp_path_factory):
     for name, (imports, parameters, width, inner) in SOURCES.items():
         text = LAYER.format(imports=imports, parameters=parameters, width=width, inner=inner)
         (folder / f"of_{name}.py").write_text(text, encoding="utf-8")
-    return process.check(find(str(folder)), "outside")
+    return reported(folder)
 
 
 @pytest.mark.parametrize("name", SOURCES)

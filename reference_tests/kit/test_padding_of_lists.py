@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from scratch_transformer.kit import check, process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported
+from scratch_transformer.kit import check
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import guess
 
@@ -106,6 +106,6 @@ def lengths_to_mask(lengths):
 
 def test_what_nothing_explains_is_no_mistake_of_its_name(tmp_path):
     (tmp_path / "masks.py").write_text(ONE_MORE)
-    report = process.check(find(str(tmp_path / "masks.py")), "masks.py")
+    report = reported(tmp_path / "masks.py")
     why = "it computes something else than what is called PaddingMask here"
     assert not report.results and f"lengths_to_mask ({why})" in report.ignored

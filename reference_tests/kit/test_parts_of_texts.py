@@ -2,9 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_text
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import IMPORTS, check_text, reported
 
 MODEL = """
 class Writer(nn.Module):
@@ -82,6 +80,6 @@ class Writer(nn.Module):
 
 def test_what_is_not_known_is_called_as_it_is_written(tmp_path):
     (tmp_path / "writer.py").write_text(IMPORTS + UNKNOWN)
-    report = process.check(find(str(tmp_path / "writer.py")), "writer.py")
+    report = reported(tmp_path / "writer.py")
     (told,) = (name for name in report.ignored if name.startswith("Writer.generate"))
     assert "no attribute 'kept'" in told and not [name for name in report.ignored if "sampling" in name]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported
 
 REGISTRY = """
 NAMES = {}
@@ -37,7 +36,7 @@ def test_of_a_name_that_it_registers_once(name, verdict, tmp_path):
     (tmp_path / "registry.py").write_text(REGISTRY)
     text = HEAD + NETWORK.format("network", "FeedForward") + NETWORK.format(name, "PositionwiseFeedForward") + STOPS
     (tmp_path / "parts.py").write_text(text)
-    report = process.check(find(str(tmp_path / "parts.py")), "parts.py")
+    report = reported(tmp_path / "parts.py")
     found = {result.name: result.verdict for result in report.results}
     assert found["PositionwiseFeedForward"] == verdict
     if name == "other":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_here
+from reference_tests.kit.learners.checked import check_text
 
 pytestmark = pytest.mark.long
 
@@ -152,15 +152,9 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("schedules")
 
 
-def checked(text, folder, names=None):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + text)
-    return check_here(path, names)
-
-
 @pytest.fixture(scope="module")
 def results(folder):
-    return checked(TEXT, folder)
+    return check_text(TEXT, folder)
 
 
 @pytest.mark.parametrize("name", [*COSINES, *ROOTS, OF_LIT])
@@ -194,4 +188,4 @@ def test_what_has_an_optimizer_is_no_schedule_by_that(results):
 )  # fmt: skip
 def test_its_mistake_is_named(name, old, new, id, folder):
     assert old in TEXT
-    assert checked(TEXT.replace(old, new), folder, {name})[name].ids == [id]
+    assert check_text(TEXT.replace(old, new), folder, {name})[name].ids == [id]

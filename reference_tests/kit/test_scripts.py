@@ -2,8 +2,7 @@
 
 import pytest
 
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported
 from scratch_transformer.kit.judge.scripts import read
 
 SEQ2SEQ = """
@@ -323,6 +322,6 @@ def plot(losses):
 def test_a_function_of_which_the_text_tells_is_listed_once(tmp_path):
     """With all that is wrong in it, and not among what is no component."""
     (tmp_path / "learner.py").write_text(TWICE_WRONG)
-    report = process.check(find(str(tmp_path / "learner.py")), "learner.py")
+    report = reported(tmp_path / "learner.py")
     assert [(result.name, result.ids) for result in report.results] == [("train_model", ["T2", "T4"])]
     assert report.ignored == ["plot (it shows or logs)"]

@@ -5,8 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported
 from scratch_transformer.kit.report import text
 from scratch_transformer.kit.report.finding import Report
 
@@ -166,7 +165,7 @@ HALF = "half of a feed-forward network: judged in what has both halves"
 def ignored(tmp_path_factory):
     path = tmp_path_factory.mktemp("sorts") / "models.py"
     path.write_text(SOURCE, encoding="utf-8")
-    return process.check(find(str(path)), "models.py").ignored
+    return reported(path).ignored
 
 
 @pytest.mark.parametrize(
@@ -222,7 +221,7 @@ def estimate_loss(model):
 def test_what_only_reminds_of_a_component_is_listed_with_what_became_of_it(tmp_path):
     path = tmp_path / "left.py"
     path.write_text(LEFT, encoding="utf-8")
-    said = dict(one.split(" (", 1) for one in process.check(find(str(path)), "left.py").ignored)
+    said = dict(one.split(" (", 1) for one in reported(path).ignored)
     assert said["estimate_loss"].startswith("it reads missing, which nothing makes")
     assert said["expand_attention"].startswith("it computes something else than what is called ")
 

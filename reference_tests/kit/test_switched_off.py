@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, LESS, checking_of, time_to_look
+from reference_tests.kit.learners.checked import LESS, checking_of, time_to_look, written
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.build.config import Config
@@ -33,8 +33,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def attention(default, folder):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + HEADS.replace("DEFAULT", default))
+    path = written(HEADS.replace("DEFAULT", default), folder)
     checking, results = checking_of(path, ["MultiHeadAttention"])
     (cls,) = [entry[2] for entry in checking.found if entry[1] == "MultiHeadAttention"]
     return checking, cls, results["MultiHeadAttention"]

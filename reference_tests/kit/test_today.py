@@ -599,9 +599,12 @@ def test_norms_without_weights_behind_the_embedding_too_and_angles_for_heads_aft
 
 
 def test_with_norms_without_weights_what_is_turned_wrongly_is_not_right(tmp_path):
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + BARE.replace("b * cos + a * sin", "b * cos - a * sin"))
-    assert check_here(path, {"apply_rotary_emb"})["apply_rotary_emb"].verdict not in FINE
+    assert (
+        check_text(BARE.replace("b * cos + a * sin", "b * cos - a * sin"), tmp_path, {"apply_rotary_emb"})[
+            "apply_rotary_emb"
+        ].verdict
+        not in FINE
+    )
 
 
 def test_the_number_types_own_eps_is_no_other_place_for_it(tmp_path):
@@ -609,9 +612,7 @@ def test_the_number_types_own_eps_is_no_other_place_for_it(tmp_path):
     text = BARE.replace(", eps=1e-5)", ")").replace("float()", "double()")
     for inner in ("self.attn(norm(x)", "self.mlp(norm(x)"):
         text = text.replace(inner, inner.replace("norm(x)", "F.rms_norm(x, x.shape[-1:])"))
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + text)
-    (found,) = check_here(path, {"Block"})["Block"].mistakes
+    (found,) = check_text(text, tmp_path, {"Block"})["Block"].mistakes
     assert (found.id, found.severity, found.form) == ("LN3", "note", OF_RMS)
 
 

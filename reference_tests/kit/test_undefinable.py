@@ -8,9 +8,8 @@ import sys
 import pytest
 from torch import nn
 
-from scratch_transformer.kit import process
+from reference_tests.kit.learners.checked import reported, written
 from scratch_transformer.kit.definitions import parameters_of
-from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report.text import sentence
 from scratch_transformer.kit.resolve.build import options
 from scratch_transformer.kit.resolve.build.reading import uses_of
@@ -41,9 +40,8 @@ class EncoderLayer(nn.Module):
 
 
 def checked(text, folder, name=""):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + text)
-    return process.check(find(f"{path}:{name}" if name else str(path)), path.name)
+    path = written(text, folder)
+    return reported(f"{path}:{name}" if name else path)
 
 
 @pytest.mark.long

@@ -10,8 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_text
-from scratch_transformer.kit import process
+from reference_tests.kit.learners.checked import IMPORTS, WORDS, check_text, reported
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.judge.stops import undefined
@@ -972,7 +971,7 @@ class FeedForward(nn.Module):
 def test_beside_a_class_that_python_cannot_read_the_others_are_judged(tmp_path):
     path = tmp_path / "unread_class.py"
     path.write_text(IMPORTS + UNREAD_CLASS)
-    found = {one.name: one.mistakes[0] for one in process.check(find(str(path)), path.name).results}
+    found = {one.name: one.mistakes[0] for one in reported(path).results}
     at = {name: (one.id, path.read_text().splitlines()[one.line - 1].strip()) for name, one in found.items()}
     assert at == {
         "InputEmbedding": ("B26", "self.scale = sqrt(d_model)"),
@@ -1031,7 +1030,7 @@ def test_what_a_later_cell_defines_anew_fitted_where_it_was_called(line, file, i
 def test_the_line_that_python_cannot_read_is_the_one_to_look_at(tmp_path):
     path = tmp_path / "unread_lines.py"
     path.write_text(IMPORTS + UNREAD)
-    report = process.check(find(f"{path}:InputEmbedding"), path.name)
+    report = reported(f"{path}:InputEmbedding")
     (found,) = next(one for one in report.results if one.name == "InputEmbedding").mistakes
     assert (found.id, found.line) == ("B26", 12) and any("vocab_size: int, d_model" in line for line in found.code)
 

@@ -2,9 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_text
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import IMPORTS, check_text, reported
 
 NETWORK = """
 class FeedForward(nn.Module):
@@ -56,7 +54,7 @@ def test_what_a_file_beside_it_defines(own, package, meant, tmp_path):
     (folder / "masks.py").write_text("import torch\n\n\ndef causal(T):\n    return torch.ones(T, T).tril()\n")
     (folder / "parts.py").write_text(IMPORTS + NETWORK.format("shrink"))
     (folder / "layer.py").write_text(IMPORTS + own + LAYER)
-    (result,) = process.check(find(str(folder / "layer.py")), "layer.py").results
+    (result,) = reported(folder / "layer.py").results
     (named,) = result.mistakes
     assert (named.id, named.form) == ("B26", "FeedForward")
     assert named.fix == f"{meant}, at the beginning of the file."

@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import LESS, check_here, check_text, time_to_look
-from scratch_transformer.kit import clock, process
+from reference_tests.kit.learners.checked import LESS, check_here, check_text, reported, time_to_look
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.checking import Checking
-from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.resolve.build import inside
 from scratch_transformer.kit.resolve.build.values import Values
 from scratch_transformer.kit.resolve.weights.layout import Parameters
@@ -147,7 +146,7 @@ def test_what_must_be_given_and_nobody_has_defined_is_the_references(tmp_path):
 def test_what_everybody_knows_of_an_absent_package(tmp_path):
     path = tmp_path / "pretrained.py"
     path.write_text(PRETRAINED, encoding="utf-8")
-    report = process.check(find(str(path)), "pretrained.py")
+    report = reported(path)
     verdicts = {result.name: result.verdict for result in report.results}
     assert verdicts == {"MLP": "matches the builtin", "LMHead": "matches the builtin"}
 

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.checked import check_here, reported
 from reference_tests.kit.learners.corpus import _replaced
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
 from scratch_transformer.kit.report.finding import FINE
 
 WILD = Path(__file__).parent / "learners" / "wild"
@@ -84,7 +82,7 @@ def test_it_is_understood(style):
 @pytest.mark.long
 def test_parts_that_a_class_is_given_lie_in_files_beside_it():
     """As instances, and as classes."""
-    report = process.check(find(str(WILD / "beside" / "layers.py")), "layers.py")
+    report = reported(WILD / "beside" / "layers.py")
     assert [(r.name, r.verdict in FINE, r.replaced) for r in report.results] == [
         ("EncoderLayer", True, []),
         ("EncoderBlock", True, []),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, checking_of
+from reference_tests.kit.learners.checked import check_text
 
 WINDOWED = """
 class SlidingWindowAttention(nn.Module):
@@ -42,9 +42,7 @@ SLIDING, LOCAL = "SlidingWindowAttention", "LocalCausalAttention"
 
 
 def result(text, folder, name):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + text)
-    return checking_of(path, {name})[1][name]
+    return check_text(text, folder, {name})[name]
 
 
 def ids(found):

@@ -5,9 +5,7 @@ And one word that is drawn, without a loop, or of a text.
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS
-from scratch_transformer.kit import process
-from scratch_transformer.kit.discover.target import find
+from reference_tests.kit.learners.checked import reported, written
 
 pytestmark = pytest.mark.long
 
@@ -110,21 +108,15 @@ GREEDY = [
 DRAWN = ["next_word.sampling", "drawn_of_a_text.sampling"]
 
 
-def report_of(text, folder):
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + text)
-    return process.check(find(str(path)), path.name)
-
-
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    return report_of(TEXT, tmp_path_factory.mktemp("writers"))
+    return reported(written(TEXT, tmp_path_factory.mktemp("writers")))
 
 
 @pytest.fixture(scope="module")
 def mistaken(tmp_path_factory):
     text = TEXT.replace("argmax", "argmin").replace("/ temperature", "* temperature")
-    return report_of(text, tmp_path_factory.mktemp("writers"))
+    return reported(written(text, tmp_path_factory.mktemp("writers")))
 
 
 @pytest.mark.parametrize("name", [*GREEDY, *DRAWN])
@@ -139,7 +131,7 @@ def test_its_mistake_is_named(name, id, mistaken):
 
 def test_what_writes_with_the_files_model_has_its_end(tmp_path):
     text = TEXT.replace("ids[0, -1] == EOS_IDX", "ids[0, 0] == EOS_IDX")
-    assert {one.name: one.ids for one in report_of(text, tmp_path).results}["of_the_files_model"] == ["D4"]
+    assert {one.name: one.ids for one in reported(written(text, tmp_path)).results}["of_the_files_model"] == ["D4"]
 
 
 def test_what_prints_something_else_is_said_to_return_nothing(report):
@@ -200,7 +192,7 @@ class Translator(nn.Module):
     ("old", "new", "ids"), [("", "", []), ("full((beam_size,), -math.inf)", "zeros(beam_size)", ["D12"])]
 )
 def test_beams_side_by_side_are_judged(old, new, ids, tmp_path):
-    found = {one.name: one for one in report_of(BEAMS.replace(old, new) if old else BEAMS, tmp_path).results}
+    found = {one.name: one for one in reported(written(BEAMS.replace(old, new) if old else BEAMS, tmp_path)).results}
     result = found["Translator.beam_search"]
     assert (result.verdict, result.ids) == ("mistake" if ids else "matches the builtin", ids)
     if ids:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, checking_of
+from reference_tests.kit.learners.checked import checking_of, written
 
 FUNCTIONS = """
 def predict(model, src, src_mask, max_len, bos_id, eos_id, device="cpu"):
@@ -165,9 +165,7 @@ ARGMAX, JOINED = "argmax(-1, keepdim=True)", "torch.cat((idx, word), dim=1)"
 
 def ids(text, folder, name):
     """The mistakes; None of what is no component, or is not understood."""
-    path = folder / "learner.py"
-    path.write_text(IMPORTS + text)
-    checking, found = checking_of(path, {name})
+    checking, found = checking_of(written(text, folder), {name})
     entries = [entry for entry in checking.found if entry[1] == name]
     if not entries or checking._only_reminds(entries[0][2], entries[0][3], found[name]):
         return None

@@ -4,12 +4,14 @@ import contextlib
 import linecache
 import sys
 import types
+from pathlib import Path
 from unittest import mock
 
 import pytest
 import torch
 
 from scratch_transformer.kit import checking as checks
+from scratch_transformer.kit import process
 from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.discover import scripted, standins
 from scratch_transformer.kit.discover.survey import survey
@@ -70,11 +72,21 @@ def check_here(path, names=None):
 IMPORTS = "import copy\nimport math\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
 
 
-def check_text(text, folder):
+def check_text(text, folder, names=None):
     """Results by name of the components in some lines of a learner's, after the usual imports."""
+    return check_here(written(text, folder), names)
+
+
+def reported(target):
+    """The report of a file or folder, as a user gets it, by a process of its own."""
+    return process.check(find(str(target)), Path(target).name)
+
+
+def written(text, folder):
+    """The file of such lines."""
     path = folder / "learner.py"
     path.write_text(IMPORTS + text)
-    return check_here(path)
+    return path
 
 
 def checking_of(path, names=None):

@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from reference_tests.kit.learners.checked import IMPORTS, check_text
+from reference_tests.kit.learners.checked import check_text, written
 from reference_tests.kit.learners.mended import mended
 from scratch_transformer.kit.report.fitting import fitting
 
@@ -58,9 +58,7 @@ class TokenEmbedding(nn.Module):
 def test_it_is_proposed_in_the_names_of_the_code_and_mends_it(text, name, id, put, tmp_path):
     named = next(one for one in check_text(text, tmp_path)[name].mistakes if one.id == id)
     assert [line.strip() for line in named.put] == [put]
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + text)
-    assert id not in mended(path, name, id).ids
+    assert id not in mended(written(text, tmp_path), name, id).ids
 
 
 def test_one_norm_for_all_is_to_be_two_of_its_kind(tmp_path):
