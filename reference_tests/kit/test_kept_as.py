@@ -5,7 +5,7 @@ import pathlib
 import pytest
 
 from reference_tests.kit.learners import correct
-from reference_tests.kit.learners.checked import LESS, check_here, time_to_look
+from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
 TEXT = (pathlib.Path(correct.__path__[0]) / "annotated.py").read_text()
@@ -23,16 +23,13 @@ def renamed(names):
 
 @pytest.mark.long
 def test_a_part_is_what_it_is_kept_as(tmp_path):
-    path = tmp_path / "short.py"
-    path.write_text(renamed(SHORT))
-    whole = check_here(path, ["EncoderDecoder"])["EncoderDecoder"]
+    whole = check_text(renamed(SHORT), tmp_path, ["EncoderDecoder"])["EncoderDecoder"]
     assert whole.kind == "Transformer" and whole.verdict in FINE, whole
 
 
 @pytest.mark.long
 def test_a_model_that_is_wrong_is_not_called_right_for_its_names(tmp_path):
-    path = tmp_path / "short.py"
-    path.write_text(renamed(SHORT).replace("self.tgt_embed(tgt), memory,", "self.tgt_embed(tgt), memory * 2,"))
+    text = renamed(SHORT).replace("self.tgt_embed(tgt), memory,", "self.tgt_embed(tgt), memory * 2,")
     with time_to_look(LESS):
-        whole = check_here(path, ["EncoderDecoder"])["EncoderDecoder"]
+        whole = check_text(text, tmp_path, ["EncoderDecoder"])["EncoderDecoder"]
     assert whole.verdict == "unknown mismatch" or whole.unexplained

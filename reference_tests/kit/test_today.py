@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import IMPORTS, LESS, MORE, check_here, check_text, time_to_look
+from reference_tests.kit.learners.checked import IMPORTS, LESS, MORE, check_here, check_text, time_to_look, written
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.judge import designs
@@ -189,10 +189,8 @@ def test_a_decoder_of_today_is_understood_in_any_combination(design, tmp_path):
     for old, new in OTHERWISE[design].items():
         assert old in text
         text = text.replace(old, new)
-    path = tmp_path / "learner.py"
-    path.write_text(text, encoding="utf-8")
     with time_to_look(MORE):
-        results = check_here(path, {"RMSNorm", "GatedFeedForward", "Attention", "DecoderLayer"})
+        results = check_text(text, tmp_path, {"RMSNorm", "GatedFeedForward", "Attention", "DecoderLayer"})
     assert {name for name, result in results.items() if result.verdict not in FINE} == set()
     assert design in results["DecoderLayer"].design
     assert results["DecoderLayer"].replaced == []
@@ -205,9 +203,7 @@ def test_what_its_parts_are_tells_of_today_where_no_name_does(tmp_path):
     text = TWO_SIDES.read_text(encoding="utf-8").partition('"""\n\n')[2]
     for old, new in OTHER_NAMES.items():
         text = text.replace(old, new)
-    path = tmp_path / "learner.py"
-    path.write_text(text, encoding="utf-8")
-    results = check_here(path, {"Norm", "FeedForward", "Attention", "DecoderLayer", "Decoder"})
+    results = check_text(text, tmp_path, {"Norm", "FeedForward", "Attention", "DecoderLayer", "Decoder"})
     assert results["Norm"].kind == "RMSNorm"
     assert results["Decoder"].verdict in FINE and "RMSNorm, GEGLU" in results["Decoder"].design
 
@@ -342,8 +338,6 @@ def test_what_speaks_of_todays_parts_is_told_from_what_has_their_letters():
 # ---- Caches ----
 
 STEPS = """
-import torch, torch.nn as nn, torch.nn.functional as F
-
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -371,9 +365,7 @@ class CausalSelfAttention(nn.Module):
 
 
 def checked(tmp_path, start="start", kept="v"):
-    path = tmp_path / "steps.py"
-    path.write_text(STEPS.replace("START", start).replace("KEPT", kept), encoding="utf-8")
-    return check_here(path)["CausalSelfAttention"]
+    return check_text(STEPS.replace("START", start).replace("KEPT", kept), tmp_path)["CausalSelfAttention"]
 
 
 def test_a_cache_that_is_right_is_said_to_be(tmp_path):
@@ -393,17 +385,14 @@ def test_another_cache_is_named(tmp_path):
 
 
 def test_a_triangle_from_the_first_key_on_is_named_with_its_line(tmp_path):
-    path = tmp_path / "steps.py"
     text = STEPS.replace("START", "start").replace("KEPT", "v").replace("attn_mask=mask", "is_causal=True")
-    path.write_text(text, encoding="utf-8")
+    path = written(text, tmp_path)
     found, *_ = check_here(path)["CausalSelfAttention"].document()["mistakes"]
-    line = text.splitlines()[int(found["where"].rpartition(":")[2]) - 1]
+    line = path.read_text().splitlines()[int(found["where"].rpartition(":")[2]) - 1]
     assert (found["id"], "is_causal=True" in line) == ("K1", True)
 
 
 GIVEN_A_MASK = """
-import math, torch, torch.nn as nn
-
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads):
         super().__init__()
@@ -431,9 +420,7 @@ def given_a_mask(tmp_path, *changes, own="scores", fill="-math.inf"):
     for old, new in zip(changes[::2], changes[1::2], strict=True):
         assert old in text
         text = text.replace(old, new)
-    path = tmp_path / "given.py"
-    path.write_text(text, encoding="utf-8")
-    return check_here(path)["CausalSelfAttention"]
+    return check_text(text, tmp_path)["CausalSelfAttention"]
 
 
 def test_what_is_called_causal_and_takes_a_mask_is_judged_with_it(tmp_path):

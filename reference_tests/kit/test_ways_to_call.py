@@ -149,12 +149,6 @@ def test_the_mask_of_a_models_cross_attention_has_a_row_for_every_target():
 
 
 OLD = '''
-import math
-import torch
-from torch import nn
-import torch.nn.functional as F
-
-
 class CrossEntropyLoss(nn.Module):
     def __init__(self, ignore_index=0):
         super().__init__()
@@ -217,10 +211,8 @@ class TransformerEncoder(nn.Module):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    path = tmp_path_factory.mktemp("old") / "old.py"
-    path.write_text(OLD, encoding="utf-8")
     with time_to_look(MORE):
-        return check_here(path)
+        return check_text(OLD, tmp_path_factory.mktemp("old"))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import LESS, check_here, check_text, reported, time_to_look
+from reference_tests.kit.learners.checked import LESS, check_text, reported, time_to_look
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.resolve.build import inside
@@ -64,7 +64,6 @@ class Transformer(nn.Module):
         trg_mask = (trg != self.trg_pad_idx)[:, None, None] & torch.ones(trg.shape[1], trg.shape[1]).tril().bool()
         return self.decoder(trg, self.encoder(src, src_mask), trg_mask, src_mask)
 """
-HEAD = "import torch\nfrom torch import nn\n"
 PRETRAINED = """
 from a_package_nobody_has import ACT2FN, CausalLMOutputWithPast, GenerationMixin, PretrainedConfig, PreTrainedModel
 import torch
@@ -102,15 +101,9 @@ class LMHead(PreTrainedModel, GenerationMixin):
 """
 
 
-def checked(folder, text, names=None):
-    path = folder / "learner.py"
-    path.write_text(text, encoding="utf-8")
-    return check_here(path, names)
-
-
 def test_a_whole_is_judged_with_the_reference_in_place_of_a_part_that_nothing_explains(tmp_path):
     attention = ATTENTION.replace("SCORES", "torch.sin(scores)")
-    results = checked(tmp_path, HEAD + attention + BLOCK)
+    results = check_text(attention + BLOCK, tmp_path)
     assert results["SelfAttention"].verdict == "unknown mismatch"
     block = results["Block"]
     assert (block.verdict, block.replaced) == ("matches the builtin", ["SelfAttention"]), block
@@ -119,7 +112,7 @@ def test_a_whole_is_judged_with_the_reference_in_place_of_a_part_that_nothing_ex
 
 def test_heads_of_a_size_that_is_not_passed_on(tmp_path):
     attention = ATTENTION.replace("SCORES", "scores.softmax(-1)")
-    block = checked(tmp_path, HEAD + attention + BLOCK)["Block"]
+    block = check_text(attention + BLOCK, tmp_path)["Block"]
     assert (block.verdict, block.replaced) == ("matches the builtin", []), block
 
 
@@ -135,10 +128,10 @@ def test_defaults_are_as_before_once_it_is_built():
 
 def test_what_must_be_given_and_nobody_has_defined_is_the_references(tmp_path):
     of_layer, of_whole = GIVEN.split("\n\n\n")
-    layer = checked(tmp_path, HEAD + of_layer)["DecoderLayer"]
+    layer = check_text(of_layer, tmp_path)["DecoderLayer"]
     assert layer.verdict in ("matches the builtin", "harmless deviation"), layer
     assert layer.replaced == ["MultiheadAttention", "FeedForward"]
-    whole = checked(tmp_path, HEAD + of_whole)["Transformer"]
+    whole = check_text(of_whole, tmp_path)["Transformer"]
     assert whole.verdict == "matches the paper, not the builtin", whole
     assert any("the reference's TokenDecoder" in limit for limit in (*whole.limits, *whole.notes))
 
@@ -190,8 +183,6 @@ def test_a_file_whose_time_is_long_over_gets_half_of_the_least():
 # ---- One layer in a loop ----
 
 LOOP = """
-import torch, torch.nn as nn
-
 class Block(nn.Module):
     def __init__(self, d_model, num_heads, d_ff):
         super().__init__()
@@ -218,15 +209,11 @@ class Encoder(nn.Module):
 @pytest.mark.parametrize("step, ids", [("self.block(x)", ["B9"]), ("x + self.block(x)", [])])
 def test_one_layer_that_is_called_again_and_again_is_every_layer(step, ids, tmp_path):
     """What a loop does besides is not explained by that."""
-    path = tmp_path / "loop.py"
-    path.write_text(LOOP.replace("STEP", step), encoding="utf-8")
-    result = check_here(path)["Encoder"]
+    result = check_text(LOOP.replace("STEP", step), tmp_path)["Encoder"]
     assert (result.verdict, result.ids) == ("mistake" if ids else "unknown mismatch", ids)
 
 
 UNUSED = """
-import torch, torch.nn as nn
-
 class LayerNorm(nn.Module):
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
@@ -250,17 +237,12 @@ class FeedForward(nn.Module):
                                                ("self.norm.forward(self.down(self.up(x).relu()))", ["LN1", "LN2"]),
                                                ("self.down(self.up(x).relu())", [])])  # fmt: skip
 def test_what_is_wrong_in_a_part_that_is_never_called_explains_nothing(output, inherited, tmp_path):
-    path = tmp_path / "unused.py"
-    path.write_text(UNUSED.replace("OUTPUT", output), encoding="utf-8")
-    result = check_here(path)["FeedForward"]
+    result = check_text(UNUSED.replace("OUTPUT", output), tmp_path)["FeedForward"]
     assert result.inherited == inherited
     assert result.verdict == ("mistake" if inherited else "unknown mismatch")
 
 
 NORM_AT_THE_END = """
-import copy
-import torch, torch.nn as nn
-
 class Encoder(nn.Module):
     def __init__(self, d_model, num_heads, d_ff, num_layers, norm_first=False):
         super().__init__()
@@ -280,9 +262,7 @@ class Encoder(nn.Module):
                                        ("return self.norm(x) if self.norm_first else x", [])])  # fmt: skip
 def test_a_norm_that_is_made_and_never_used(last, ids, tmp_path):
     """Where it is left out as its settings say, all is well; a result that is thrown away is none."""
-    path = tmp_path / "last.py"
-    path.write_text(NORM_AT_THE_END.replace("LAST", last), encoding="utf-8")
-    result = check_here(path)["Encoder"]
+    result = check_text(NORM_AT_THE_END.replace("LAST", last), tmp_path)["Encoder"]
     assert (result.verdict, result.ids) == ("mistake" if ids else "matches the builtin", ids)
 
 
