@@ -27,6 +27,7 @@ from scratch_transformer.kit.mistakes.construction import (
     OF_WRITERS,
     SECOND_TABLE,
     SHARED_BOTH,
+    UNHEARD_FLAG,
     UNTRAINED,
     WIDTH_OF_HEADS,
 )
@@ -53,7 +54,7 @@ OF_OTHER_FORMS = {
     "B25": {OF_LENT_LAYERS},
     "B26": {NO_DROPOUT, ALWAYS_MASKED},
     "B27": {OF_WRITERS, UNTRAINED},
-    "B29": {WIDTH_OF_HEADS},
+    "B29": {WIDTH_OF_HEADS, UNHEARD_FLAG},
     "B30": {SECOND_TABLE},
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},

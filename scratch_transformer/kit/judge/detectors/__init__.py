@@ -17,6 +17,7 @@ from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
 from scratch_transformer.kit.judge.detectors.dropped_twice import DROPPED_TWICE
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
+from scratch_transformer.kit.judge.detectors.flags import FLAGS
 from scratch_transformer.kit.judge.detectors.future import FUTURE
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.handed import HANDED
@@ -53,6 +54,7 @@ DETECTORS = (
     *SETTINGS,
     *TOLD,
     *UNHEARD,
+    *FLAGS,
     *HANDED,
     *OWN_DROPOUT,
     *PADDING,
