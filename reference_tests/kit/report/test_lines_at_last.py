@@ -158,3 +158,40 @@ class EncoderLayer(nn.Module):
 def test_sublayers_that_are_not_dropped_are_shown_where_they_are_added(line, tmp_path):
     shown, _, fix = _shown(check_text(UNDROPPED.replace("SUM", line), tmp_path)["EncoderLayer"], "B6")
     assert shown == line and fix == "x + self.dropout(sublayer(...))."
+
+
+ADDED = """
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.cross_attn = nn.MultiheadAttention(d_model, num_heads, batch_first=True)
+        self.network = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.leave_out = nn.Dropout(dropout)
+
+    def join(self, x, y):
+        return torch.stack((x, y)).sum(0)
+
+    def forward(self, x, memory, tgt_mask=None):
+        attended, _ = self.self_attn(x, x, x, attn_mask=tgt_mask)
+        x = self.norm1(FIRST)
+        attended, _ = self.cross_attn(x, memory, memory)
+        x = self.norm2(SECOND)
+        x = self.norm3(self.join(x, self.network(x)))
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    "first, second, line",
+    [
+        ("torch.add(x, attended)", "x.add(attended)", "x = self.norm1(torch.add(x, attended))"),
+        ("attended.add_(x)", "x + attended", "x = self.norm1(attended.add_(x))"),
+        ("self.join(x, attended)", "x.add(attended)", "x = self.norm2(x.add(attended))"),
+        ("self.join(x, attended)", "self.join(x, attended)", "self.leave_out = nn.Dropout(dropout)"),
+    ],
+)
+def test_a_dropout_that_nothing_applies_is_shown_where_it_is_to_be_or_is_made(first, second, line, tmp_path):
+    result = check_text(ADDED.replace("FIRST", first).replace("SECOND", second), tmp_path)["DecoderLayer"]
+    assert _shown(result, "B6")[0].strip() == line

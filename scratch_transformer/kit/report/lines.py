@@ -181,8 +181,9 @@ def _found(
     for one in sums.layers_first(definitions) if id in OF_SUMS else definitions if id in READ and not side else ():
         if (number := READ[id](one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [], FIXES.get(id, ""))
-    for one in sums.layers_first(definitions) if id == "B6" and not form else ():
-        if (number := sums.undropped(one)) is not None:
+    layers = sums.layers_first(definitions) if id == "B6" and not form else ()
+    for find_line, one in ((find, one) for find in (sums.undropped, sums.made_in_vain) for one in layers):
+        if (number := find_line(one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [])
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
     usual: tuple[str | None, ...] = (

@@ -97,6 +97,15 @@ def undropped(definition: Any) -> int | None:
     return None
 
 
+def made_in_vain(definition: Any) -> int | None:
+    """At which line of a class, from 0, it makes a dropout that nothing in it applies."""
+    nodes = nodes_of(definition)
+    read = {ast.unparse(one) for one in nodes if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Load)}
+    left = made_of(definition, r"\bDropout$") - read
+    lines = [value.lineno for target, value in assignments(nodes) if ast.unparse(target) in left]
+    return min(lines) - 1 if lines else None
+
+
 class _Forward:
     """The forward of a class, read from its first line to its last."""
 
@@ -140,9 +149,9 @@ class _Forward:
             and any(map(self.is_added, value.args[1:]))
         ):
             return True
-        if isinstance(value, ast.Call):
+        if isinstance(value, ast.Call) and not _adds(value):
             return any(self.is_called(value, word) for word in (NORM, DROPOUT)) and self.is_sum(_first(value))
-        is_added = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)
+        is_added = (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)) or isinstance(value, ast.Call)
         return is_added or (isinstance(value, ast.Name) and self.known.get(value.id, False))
 
     def is_added(self, value: ast.expr) -> bool:
@@ -162,6 +171,12 @@ class _Forward:
     def loops_around(self, statement: ast.stmt) -> list[ast.AST]:
         loops = [node for one in self.body for node in ast.walk(one) if isinstance(node, (ast.For, ast.While))]
         return [loop for loop in loops if any(node is statement for node in ast.walk(loop))]
+
+
+def _adds(call: ast.Call) -> bool:
+    """Whether a call is torch's sum of two: torch.add(x, y), x.add(y), x.add_(y); no method self.add(x, y)."""
+    owner, _, name = ast.unparse(call.func).rpartition(".")
+    return name in ("add", "add_") and owner != "self" and len(call.args) == (2 if owner == "torch" else 1)
 
 
 def _first(call: ast.Call) -> ast.expr | None:
