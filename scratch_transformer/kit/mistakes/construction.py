@@ -62,6 +62,13 @@ DOES_KEEP = (
 )
 NOWHERE_ELSE = "nothing in its file or beside it speaks of another device"
 LOADED = "a file loads them, and none beside it trains: it matters once it is trained from the beginning"
+ALL_POSITIVE = "all of them positive: torch.rand, or uniform_ without limits"
+POSITIVE_TABLE = f"{ALL_POSITIVE}, in a table"
+"""Forms of B22: training moves the rows of a table away from there; a matrix of such adds up all that it is given."""
+DOES_ALL_POSITIVE = (
+    "Starts with numbers between 0 and 1, 1/2 on average. All columns of such a matrix are nearly alike, and what it "
+    "gives is √d_model times too large: a softmax behind it looks at one key alone, and hardly learns."
+)
 SHARED_BOTH = "heads share those of keys and values: multi-query attention, a design"
 SECOND_TABLE = "a second table of positions"
 """A form of B30."""
@@ -132,14 +139,19 @@ print("parameters to train:", sum(p.numel() for p in model.parameters()))
     ),
     Mistake(
         id="B22",
-        title="parameters without initial values",
+        title="parameters without initial values, or with such as nothing learns from",
         severity="mistake",
         does="Parameters are made with torch.empty (or torch.Tensor(n, m)) and never filled: they hold whatever the "
         "memory held before, huge numbers or NaN included.",
-        expected="Every parameter is initialised: torch.zeros, torch.ones, or nn.init.",
+        expected="Every parameter is initialised: torch.zeros, torch.ones, or nn.init; a matrix around 0, with numbers "
+        "of about 1/√d_model.",
         fix="nn.init.xavier_uniform_(self.weight) after nn.Parameter(torch.empty(...)); torch.ones for a norm's scale.",
         source="documentation of torch.empty",
-        severities={LOADED: "note"},
+        severities={LOADED: "note", POSITIVE_TABLE: "harmless"},
+        fixes=dict.fromkeys(
+            (ALL_POSITIVE, POSITIVE_TABLE),
+            "nn.init.xavier_uniform_(self.weight), or torch.randn(…) * 0.02: around 0, and small.",
+        ),
         demo="""\
 import torch
 torch.use_deterministic_algorithms(True)  # makes torch.empty say what it is

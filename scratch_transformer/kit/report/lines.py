@@ -204,7 +204,8 @@ def _found(
     if id == "B32" and form.startswith("self."):  # self.cos, self.sin = angles.cos(), angles.sin()
         usual = (rf"self\.{name}\b[^=]*=[^=]", *usual)
     if id == "B22" and form:  # of a whole with others that are filled
-        usual = (rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
+        filled = rf"uniform_\({re.escape(form)}\b[^,]*\)|{re.escape(form)}\b.*(\.uniform_\(|= *torch\.rand\()"
+        usual = (filled, rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
     if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
         usual = (rf"({'|'.join(map(re.escape, sorted(norms)))})\(", *usual)
     first = OF_FORMS.get((id, form))

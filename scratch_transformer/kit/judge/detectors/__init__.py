@@ -27,6 +27,7 @@ from scratch_transformer.kit.judge.detectors.overflow import OVERFLOW
 from scratch_transformer.kit.judge.detectors.own_dropout import OWN_DROPOUT
 from scratch_transformer.kit.judge.detectors.padding import PADDING
 from scratch_transformer.kit.judge.detectors.pooled import POOLED_PADDING
+from scratch_transformer.kit.judge.detectors.positive import POSITIVE
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
 from scratch_transformer.kit.judge.detectors.scores import SCORES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
@@ -40,6 +41,7 @@ DETECTORS = (
     *CACHE,
     *INVENTORY,
     *CONSTRUCTION,
+    *POSITIVE,
     *DEVICES,
     *DEFAULT_DEVICES,
     *BEHAVIOUR,

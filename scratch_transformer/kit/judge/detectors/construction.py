@@ -87,15 +87,15 @@ def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding
     with empty_is_nan():
         module = session.candidate.rebuild().module
     named = {} if module is None else dict(module.named_parameters())
-    own = [name for name, values in named.items() if values.isnan().any() and not _is_ours(module, name)]
+    own = [name for name, values in named.items() if values.isnan().any() and not is_ours(module, name)]
     left = [name for name in own if not (filled_later and named[name].dim() > 1)]
     if left:
         said = f"Nothing fills {', '.join(f'self.{name}' for name in left[:4])} after torch.empty."
-        form = LOADED if _are_loaded(session.candidate) else ""
+        form = LOADED if are_loaded(session.candidate) else ""
         yield Finding(MISTAKES["B22"], said, form, name=f"self.{left[0]}", fix=_filled(module, left[0]))
 
 
-def _are_loaded(candidate: Candidate) -> bool:
+def are_loaded(candidate: Candidate) -> bool:
     """Whether its file, or one beside it, loads parameters, and none trains."""
     path = _file_of(candidate)
     texts = [*neighbours.codes(Path(path))] if path else []
@@ -112,7 +112,7 @@ def _filled(module: nn.Module | None, name: str) -> str:
     return f"self.{own} = nn.Parameter(torch.{made}(…)): {why}."
 
 
-def _is_ours(module: nn.Module | None, name: str) -> bool:
+def is_ours(module: nn.Module | None, name: str) -> bool:
     """Whether a parameter is of a part that the kit put in place of one that is missing."""
     owner = module and module.get_submodule(name.rpartition(".")[0])
     return type(owner).__module__.startswith("scratch_transformer.kit.")
