@@ -8,6 +8,12 @@ CLIPPING = "Pascanu et al. 2013, algorithm 1; torch.nn.utils.clip_grad_norm_"
 NUCLEUS = "Holtzman et al. 2020, section 3.1"
 RISES_AGAIN = "it goes on after its end"
 LOGITS = "import torch\nlogits = torch.tensor([2.0, 1.0, 0.0, -1.0])\n"
+ZERO_BY_DEFAULT = "0 where none is given, by which it divides"
+"""A form of S1."""
+DOES_DIVIDE_BY_ZERO = (
+    "Divides by a temperature that is 0 unless it is told another: the logits become infinite or NaN, and no word can "
+    "be drawn."
+)
 ONE_GROUP = "everything shrinks, as all weights are in one group"
 
 OPTIMIZING = (
@@ -261,6 +267,10 @@ print("a scale of 1 after 100 steps that teach it nothing:", norm.weight[0].item
         source="Holtzman et al. 2020, section 3.3; Ackley et al. 1985",
         mathematics="right: p_i ∝ exp(z_i / T)      here: p_i ∝ exp(z_i T)",
         changes={"multiplied": {"temperature": "multiplies"}, "not used": {"temperature": "ignored"}},
+        fixes={
+            ZERO_BY_DEFAULT: "temperature=1.0 by default; or logits.argmax(-1) where it is 0, which is what one near 0 "
+            "means."
+        },
         demo=LOGITS
         + """\
 print("divided by 0.5:   ", torch.softmax(logits / 0.5, -1))

@@ -31,6 +31,7 @@ from scratch_transformer.kit.judge.detectors.positive import POSITIVE
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
 from scratch_transformer.kit.judge.detectors.scores import SCORES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
+from scratch_transformer.kit.judge.detectors.temperature import TEMPERATURE
 from scratch_transformer.kit.judge.detectors.told import TOLD
 from scratch_transformer.kit.judge.detectors.unheard import UNHEARD
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -63,6 +64,7 @@ DETECTORS = (
     *POOLED_PADDING,
     *FUTURE,
     *SAMPLES,
+    *TEMPERATURE,
     *DEFAULTS,
 )
 

@@ -199,6 +199,7 @@ def _drawing(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
         assert error is not None
         raise error
 
+    probabilities.written = function  # type: ignore[attr-defined]
     return probabilities
 
 

@@ -1,0 +1,59 @@
+"""A temperature that is 0 by default, by which what draws a word divides (S1)."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.mistakes.optimizing import ZERO_BY_DEFAULT
+
+MODEL = """
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, block_size):
+        super().__init__()
+        self.block_size = block_size
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(block_size, d_model)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, idx):
+        return self.head(self.words(idx) + self.places(torch.arange(idx.size(1), device=idx.device)))
+
+    def generate(self, idx, max_new_tokens, temperature=DEFAULT):
+        for _ in range(max_new_tokens):
+            logits = self(idx[:, -self.block_size :])[:, -1]
+            DIVIDED
+            idx = torch.cat([idx, torch.multinomial(logits.softmax(-1), 1)], dim=1)
+        return idx
+"""
+PLAIN = "logits = logits / temperature"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("default, ids", [("0", ["S1"]), ("1.0", [])])
+def test_what_writes_divides_by_no_temperature_of_zero(default, ids, tmp_path):
+    text = MODEL.replace("DEFAULT", default).replace("DIVIDED", PLAIN)
+    assert check_text(text, tmp_path)["LanguageModel.generate.sampling"].ids == ids
+
+
+SAMPLE = """
+def sample(logits, temperature=DEFAULT):
+    DIVIDED
+    return torch.softmax(logits, dim=-1)
+"""
+
+
+@pytest.mark.parametrize(
+    "default, divided, ids",
+    [
+        ("0", PLAIN, ["S1"]),
+        ("0.0", "logits = torch.div(logits, temperature)  # sharper", ["S1"]),
+        ("0.7", PLAIN, []),
+        ("0.0", "logits = logits / max(temperature, 1e-5)", []),
+        ("0.0", "logits = logits / temperature if temperature > 0 else logits", []),
+        ("0.0", "temperature = temperature or 1.0\n    logits = logits / temperature", []),
+        ("0.0", "if not temperature:\n        return logits\n    logits = logits / temperature", []),
+    ],
+)
+def test_what_draws_divides_by_no_temperature_of_zero(default, divided, ids, tmp_path):
+    result = check_text(SAMPLE.replace("DEFAULT", default).replace("DIVIDED", divided), tmp_path)["sample"]
+    assert result.ids == ids, result
+    for one in result.mistakes:
+        assert (one.form, one.code[one.line - one.first].strip()) == (ZERO_BY_DEFAULT, divided)

@@ -1,0 +1,46 @@
+"""S1 of a temperature that is 0 where none is given, by which what draws a word divides."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from scratch_transformer.kit.definitions import nodes_of, parameters_of, source_of
+from scratch_transformer.kit.judge.frames import DONE_AT
+from scratch_transformer.kit.judge.search import Hypothesis
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.optimizing import DOES_DIVIDE_BY_ZERO, ZERO_BY_DEFAULT
+
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+
+
+def zero_by_default(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """Of what never asks how large it is, and gives it no other value."""
+    definition = getattr(session.candidate.definition, "written", None)
+    nodes = nodes_of(definition)
+    for name in [p.name for p in parameters_of(definition) if type(p.default) in (int, float) and p.default == 0]:
+        quotients = [node for node in nodes if _divisor(node) == name]
+        tests = [node.test for node in nodes if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert))]
+        is_asked = any(isinstance(one, ast.Name) and one.id == name for test in tests for one in ast.walk(test))
+        is_set = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in nodes)
+        if quotients and not is_asked and not is_set:
+            number: int = quotients[0].lineno  # type: ignore[attr-defined]
+            line = source_of(definition).splitlines()[number - 1].partition("#")[0].strip()
+            said = f"{name} is 0 where none is given: what is divided by it is infinite, its softmax NaN."
+            yield Finding(MISTAKES["S1"], f"{said} {DONE_AT}{line}", ZERO_BY_DEFAULT, does=DOES_DIVIDE_BY_ZERO)
+            return
+
+
+def _divisor(node: ast.AST) -> str:
+    """The name by which a node divides: x / name, x /= name, x.div(name); "" if it does not."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return ast.unparse(node.right)
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Div):
+        return ast.unparse(node.value)
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("div", "div_")
+    return ast.unparse(node.args[-1]) if is_call and node.args else ""  # type: ignore[attr-defined]
+
+
+TEMPERATURE: tuple[tuple[tuple[str, ...], Detector], ...] = ((("S1",), zero_by_default),)
