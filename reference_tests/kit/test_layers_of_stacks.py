@@ -131,3 +131,20 @@ def test_the_norm_in_the_sequential_of_the_layers_is_no_layer(number, tmp_path):
     """However many layers are written out before it."""
     text = WITH_ITS_NORM.replace("{0}", ", ".join(["Block(d_model, num_heads)"] * number))
     assert check_text(text, tmp_path)["SmallGPT"].verdict == "matches the builtin"
+
+
+@pytest.mark.parametrize("before, after", [
+    ("", "nn.LayerNorm(d_model), nn.Dropout(0.1)"), ("", "nn.Dropout(0.1), nn.LayerNorm(d_model)"),
+    ("nn.Dropout(0.1), ", "nn.LayerNorm(d_model), nn.Dropout(0.1)"),
+    ("nn.Dropout(0.1), ", "nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size)"),
+])  # fmt: skip
+def test_nor_is_what_drops_before_and_after_them_or_projects(before, after, tmp_path):
+    """The norm behind layers of which each has mistakes is the model's final one."""
+    text = WITH_ITS_NORM.replace("{0}", f"{before}*[Block(d_model, num_heads) for _ in range(4)]")
+    text = text.replace("nn.LayerNorm(d_model))\n        self.head", f"{after})\n        self.head")
+    if "Linear" in after:
+        text = text.replace("self.head = nn.Linear(d_model, vocab_size)", "self.head = nn.Identity()")
+    right = check_text(text, tmp_path)["SmallGPT"]
+    assert right.verdict == "matches the builtin" and "final norm" in right.design, right
+    wrong = check_text(text.replace("x = x + self.attention(", "x = self.attention("), tmp_path)["SmallGPT"]
+    assert "B13" in (*wrong.ids, *wrong.inherited) and "final norm" in wrong.design, wrong

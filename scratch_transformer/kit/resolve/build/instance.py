@@ -138,14 +138,15 @@ MATRICES = 3
 
 
 def _layers(made: nn.Module) -> int:
-    """The length of the outermost list of layers of one class, without the norm that may stand last; 0 without one."""
+    """The length of the outermost list of layers of one class, without norms, dropouts and what embeds or projects
+    before or after them; 0 without one.
+    """
     for _, part in walk(made):
         items = [item for item in part if item is not None] if isinstance(part, (nn.ModuleList, nn.Sequential)) else []
-        if len(items) > 1 and all(values.dim() < 2 for values in items[-1].parameters()):
-            items = items[:-1]
         matrices = [sum(values.dim() >= 2 for values in item.parameters()) for item in items]
-        if items and len({type(item) for item in items}) == 1 and min(matrices) > MATRICES:
-            return len(items)
+        layers = [type(item) for item, count in zip(items, matrices, strict=True) if count > MATRICES]
+        if len({*layers}) == 1 and all(count > MATRICES or count <= 1 for count in matrices):
+            return len(layers)
     return 0
 
 
