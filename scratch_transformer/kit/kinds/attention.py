@@ -12,6 +12,7 @@ from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.canonical.core import ScaledDotProductAttention
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds import assembled
+from scratch_transformer.kit.kinds.choices import BUILT
 from scratch_transformer.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, gap, keys, queries, real
 from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.kit.recipe import Recipe
@@ -45,11 +46,8 @@ NORM_INSIDE = ("LN1", "LN2", "LN3")
 """Where residual and norm are inside the attention."""
 KEYS_ARE_QUERIES = "A7:queries instead of keys"
 HEAD_MISTAKES = (
-    *(KEYS_ARE_QUERIES, "A13", "A14", "A15", "A19"),
-    *CROSSED,
-    *OF_ANOTHER,
-    *("A17", "A23", "A24", "G3", "A28", "A29", "A30", "A31", "A32", "A35", "P4:attention goes along it"),
-    *("B10", "B12", "B27", "B33", "B32", "B21", "B22", "B26", "B29", "B30:", "B34", "A39", *NORM_INSIDE),
+    *(KEYS_ARE_QUERIES, "A13", "A14", "A15", "A19", *CROSSED, *OF_ANOTHER, "A17", "A23", "A24", "G3", "A28", "A29"),
+    *("A30", "A31", "A32", "A35", "P4:attention goes along it", *BUILT, "B30:", "B34", "A39", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
 WITH_MASKS = (KEYS_ARE_QUERIES, "A24", "A29", "A31", "A32")
@@ -274,14 +272,8 @@ MULTIHEAD = attention_kind(
     "MultiheadAttention",
     "Several attentions side by side, each on its own projection of queries, keys and values.",
     (
-        "multiheadattention",
-        "multiheadattentionblock",
-        "multiheadedattention",
-        "mha",
-        "multihead",
-        "attention",
-        "attn",
-        "head",
+        *("multiheadattention", "multiheadattentionblock", "multiheadedattention", "mha", "multihead", "attention"),
+        *("attn", "head"),
     ),
     ("query", "key", "value", "mask"),
     build=canonical.builder(canonical.Attention),
@@ -303,12 +295,8 @@ CAUSAL_SELF_ATTENTION = attention_kind(
     "CausalSelfAttention",
     "Multi-head attention of every token to itself and to those before it.",
     (
-        "causalselfattention",
-        "maskedselfattention",
-        "maskedmultiheadattention",
-        "causalattention",
-        "selfattention",
-        "head",
+        *("causalselfattention", "maskedselfattention", "maskedmultiheadattention", "causalattention"),
+        *("selfattention", "head"),
     ),
     ("x",),
     build=canonical.builder(canonical.CausalSelfAttention),

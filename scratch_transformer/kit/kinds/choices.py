@@ -1,4 +1,4 @@
-"""Designs that are a choice of each of several things: which positions, which norm, which activation."""
+"""Designs that are a choice of each of several things: which positions, which norm; mistakes that many kinds have."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from typing import Any
 
 Options = Mapping[str, Mapping[str, Any]]
 """Words -> entries of a recipe."""
+
+RUNS = ("B12", "B27", "B33", "B32")
+"""Mistakes of whatever computes something."""
+TRAINED = ("B10", *RUNS)
+"""And of what has weights."""
+BUILT = (*TRAINED, "B21", "B22", "B26", "B29")
+"""And of what is told its sizes."""
 
 
 class Choices(Options):

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.canonical.embedding import embedding, positions
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
+from scratch_transformer.kit.kinds.choices import BUILT, RUNS, TRAINED
 from scratch_transformer.kit.kinds.inputs import D_MODEL, B, Draw, T
 from scratch_transformer.kit.recipe import Recipe
 
@@ -41,7 +42,7 @@ PLAIN_EMBEDDING = Kind(
     defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
     build=lambda settings, recipe: embedding(dict(settings), recipe),
     probes=id_probes,
-    mistakes=("E4", "E5", "B10", "B12", "B27", "B33", "B32", "B22", "LN8"),
+    mistakes=("E4", "E5", *TRAINED, "B22", "LN8"),
     designs={"": {"embedding_scale": "none"}},
     oracle=builtin_embedding,
     builtin="torch.nn.Embedding",
@@ -59,7 +60,7 @@ EMBEDDING = Kind(
     defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
     build=lambda settings, recipe: embedding(dict(settings), recipe),
     probes=id_probes,
-    mistakes=("E1", "E2", "E4", "E5", "B10", "B12", "B27", "B33", "B32", "B21", "B22", "B26", "B29", "LN8"),
+    mistakes=("E1", "E2", "E4", "E5", *BUILT, "LN8"),
     oracle=builtin_embedding,
     builtin="torch.nn.Embedding, times √d_model",
 )
@@ -69,10 +70,9 @@ POSITIONS = Kind(
     synonyms=(
         *("positionalencoding", "positionalembedding", "positionencoding", "sinusoidalpositionalencoding", "posenc"),
         *("positionalencoder", "sinusoidalpositionalembedding", "positionembedding", "sinusoidalencoding"),
-        *("positionencoder", "posencoder", "pe"),
-        *("sinusoidencodingtable", "sinusoidtable", "sinusoidalpositions", "positionalencodingtable"),
-        *("posembed", "positionembed", "positionalembed", "learnedpositionalencoding", "learnedpositionalembedding"),
-        *("posembedding", "learnablepositionalencoding", "absolutepositionalembedding"),
+        *("positionencoder", "posencoder", "pe", "sinusoidencodingtable", "sinusoidtable", "sinusoidalpositions"),
+        *("positionalencodingtable", "posembed", "positionembed", "positionalembed", "learnedpositionalencoding"),
+        *("learnedpositionalembedding", "posembedding", "learnablepositionalencoding", "absolutepositionalembedding"),
     ),
     source="Vaswani et al. 2017, section 3.5",
     inputs=("x",),
@@ -80,30 +80,8 @@ POSITIONS = Kind(
     build=lambda settings, recipe: positions(dict(settings), recipe),
     probes=position_probes,
     mistakes=(
-        "B30:",
-        "P13",
-        "P14",
-        "P1",
-        "P2",
-        "P3",
-        "P4",
-        "P5",
-        "P6",
-        "P8",
-        "P9",
-        "P10",
-        "P11",
-        "P12:the positions are added twice",
-        "E1",
-        "A12",
-        "B12",
-        "B27",
-        "B33",
-        "B32",
-        "B10",
-        "B22",
-        "B26",
-        "LN8",
+        *("B30:", "P13", "P14", "P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10", "P11"),
+        *("P12:the positions are added twice", "E1", "A12", *RUNS, "B10", "B22", "B26", "LN8"),
     ),
     designs={"sinusoidal": {"positions": "sinusoidal"}, "learned": {"positions": "learned"}},
     full={"positions": "learned"},

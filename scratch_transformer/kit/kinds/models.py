@@ -28,7 +28,7 @@ from scratch_transformer.kit.kinds.blocks import (
     USUAL,
     builtin_stack,
 )
-from scratch_transformer.kit.kinds.choices import combined
+from scratch_transformer.kit.kinds.choices import TRAINED, combined
 from scratch_transformer.kit.kinds.inputs import B, Draw, S, T, causal, gap, keys, queries, real
 from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS
 from scratch_transformer.kit.recipe import Recipe
@@ -224,18 +224,8 @@ GPT = model_kind(
     "DecoderOnly",
     "A language model: ids to a score for every next id, like GPT.",
     (
-        "gpt",
-        "gpt2",
-        "decoderonly",
-        "languagemodel",
-        "gptlanguagemodel",
-        "transformerlm",
-        "transformermodel",
-        "gptmodel",
-        "decoderonlytransformer",
-        "lmheadmodel",
-        "lm",
-        "model",
+        *("gpt", "gpt2", "decoderonly", "languagemodel", "gptlanguagemodel", "transformerlm", "transformermodel"),
+        *("gptmodel", "decoderonlytransformer", "lmheadmodel", "lm", "model"),
     ),
     stacks.DecoderOnly,
     source="Radford et al. 2019; the decoder of Vaswani et al. 2017 without the encoder",
@@ -261,7 +251,7 @@ EMBEDDING_WITH_POSITIONS = model_kind(
     probes=gpt_probes,
     mistakes=(
         *("E1", *POSITION_MISTAKES, "P1", "LN1", "LN2", "LN3", "LN4", "LN6:", "LN8"),
-        *("B10", "B12", "B27", "B33", "B32", "B34"),
+        *(*TRAINED, "B34"),
     ),
     designs=combined(POSITIONS, SCALED, NORMALIZED),
     more_full={"final_norm": False},
@@ -292,13 +282,7 @@ TOKEN_DECODER = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 11, "pad": 1},
     probes=decoder_probes,
     mistakes=(
-        *BOTH_SIDES,
-        *CAUSAL_MISTAKES,
-        *CROSS_MISTAKES,
-        *STACK_MISTAKES,
-        "B20",
-        *POSITION_MISTAKES,
-        "B18",
+        *(*BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20", *POSITION_MISTAKES, "B18"),
         IN_LAYERS,
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),

@@ -186,12 +186,7 @@ SAMPLING = Kind(
         *("sample", "samplenexttoken", "sampletoken", "sampling", "sampletopp", "sampletopk", "topp", "topk"),
         *("toppsampling", "topksampling", "nucleussampling", "samplefromlogits", "samplelogits", "nextpredictedtoken"),
         *(
-            "topkfiltering",
-            "toppfiltering",
-            "topktoppfiltering",
-            "filterlogits",
-            "toplogits",
-            "nucleus",
+            *("topkfiltering", "toppfiltering", "topktoppfiltering", "filterlogits", "toplogits", "nucleus"),
             "temperaturesampling",
         ),
         *("softmaxwithtemperature", "softmaxtemperature", "topplogits", "topklogits"),
