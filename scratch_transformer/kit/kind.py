@@ -457,7 +457,7 @@ class Mistake:
     """An entry of the catalogue.
 
     id, title: "LN1", "unbiased variance".
-    severity: see `Severity`.
+    severity: see `Severity`; "mistake" of most.
     does, expected, fix: sentences for a beginner.
     mathematics: the equation of both, for `explain`.
     source: the paper's section.
@@ -470,11 +470,11 @@ class Mistake:
 
     id: str
     title: str
-    severity: Severity
     does: str
     expected: str
     fix: str
     source: str
+    severity: Severity = "mistake"
     mathematics: str = ""
     changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     severities: Mapping[str, Severity] = field(default_factory=dict)

@@ -58,7 +58,6 @@ ATTENTION = (
     Mistake(
         id="A1",
         title="wrong scale of the scores",
-        severity="mistake",
         does="Does not divide the scores by √d_k, the root of the width of one head, but by something else, or by "
         "nothing. The softmax becomes too sharp or too flat.",
         expected="Divide the scores Q Kᵀ by √d_k, d_k = d_model / heads, before the softmax.",
@@ -91,7 +90,6 @@ print("largest weights:", right.amax(-1).mean().item(), "and", wrong.amax(-1).me
     Mistake(
         id="A2",
         title="softmax over the wrong axis",
-        severity="mistake",
         does="The softmax goes over another axis than that of the keys, so the weights of one query do not sum to 1.",
         expected="Softmax over the last axis, the keys: how one query shares its attention among all keys.",
         fix="scores.softmax(dim=-1).",
@@ -113,7 +111,6 @@ print("dim=1, sums over the keys:", scores.softmax(1).sum(-1))
     Mistake(
         id="A37",
         title="no softmax, or not one",
-        severity="mistake",
         does="Multiplies the values by the scores themselves, or by something else that is made of them, so that the "
         "weights of one query are no shares of a whole.",
         expected="One softmax over the keys: weights between 0 and 1 that sum to 1.",
@@ -137,7 +134,6 @@ print("twice, nearly all the same:", scores.softmax(-1).softmax(-1))
     Mistake(
         id="A38",
         title="one axis that has two letters, or two that have one",
-        severity="mistake",
         does="Queries and keys, or weights and values, have two letters for the axis that they share. einsum sums each "
         "over its own letter before it multiplies: which query fits which key is lost, or what is weighed by what. Or "
         "the values share the letter of the queries, as where weights (B, T, S, 1) are multiplied by values "
@@ -187,7 +183,6 @@ print("two layers are one:", torch.allclose(second(first(x)), one(x), atol=1e-6)
     Mistake(
         id="A3",
         title="mask after the softmax",
-        severity="mistake",
         does="Sets blocked weights to zero after the softmax, so the remaining weights sum to less than 1.",
         expected="Set blocked scores to -∞ before the softmax; the others then share all of the weight.",
         fix="scores.masked_fill(mask == 0, float('-inf')).softmax(-1).",
@@ -204,7 +199,6 @@ print("masked afterwards:", wrong[0], "sum", wrong[0].sum().item())
     Mistake(
         id="A4",
         title="scores times mask",
-        severity="mistake",
         does="Multiplies the scores by the mask. A blocked score becomes 0, not -∞, and the softmax gives it a weight "
         "proportional to e⁰ = 1. So it does with 1e-9 for -1e9; with 1e9, what is blocked gets all of the weight, and "
         "with +∞ it becomes NaN. And so does every score to which (mask == 0) * -inf is added, as 0 · ∞ is NaN.",
@@ -229,7 +223,6 @@ print("scores * mask:", wrong[0], "- the blocked key has", wrong[0, 2].item())
     Mistake(
         id="A5",
         title="inverted causal mask",
-        severity="mistake",
         does="Lets every token attend to what comes after it, and hides what comes before: the mask is upside down.",
         expected="A token attends to itself and to the tokens before it: the lower triangle.",
         fix="torch.tril(torch.ones(T, T)) is 1 where attending is allowed; block where it is 0.",
@@ -251,7 +244,6 @@ print("inverted; the last token has nothing left:", wrong, sep="\\n")
     Mistake(
         id="A6",
         title="the causal mask is off by one",
-        severity="mistake",
         does="The diagonal of the causal mask is shifted: a token cannot attend to itself, or sees one token of the "
         "future.",
         expected="A token attends to itself and to the tokens before it, and to nothing after.",
@@ -271,7 +263,6 @@ print("the first token's weights:", torch.zeros(4, 4).masked_fill(too_much, floa
     Mistake(
         id="A7",
         title="padding mask on the queries",
-        severity="mistake",
         does="Uses the padding mask for rows (queries) instead of columns (keys): real tokens still attend to padding.",
         expected="The padding mask blocks columns: no query may attend to a padded key.",
         fix="mask[:, None, None, :] for a mask (batch, keys), so that its last axis is the keys'.",
@@ -357,7 +348,6 @@ print("torch:", torch.nn.functional.scaled_dot_product_attention(q, k, torch.one
     Mistake(
         id="A12",
         title="changes its caller's tensors",
-        severity="mistake",
         does="Changes a tensor that it was given, in place. The next layer, or the next call, gets another input.",
         expected="Leave inputs as they are, and return new tensors.",
         fix="Operations without a trailing underscore: masked_fill in place of masked_fill_, x = x + y for x += y.",
@@ -377,7 +367,6 @@ print("after one call:", mask)
     Mistake(
         id="A13",
         title="heads split by view alone",
-        severity="mistake",
         does="Cuts (batch, length, d_model) into (batch, heads, length, d_k) by view or reshape alone. That mixes "
         "positions: each head gets a part of the sentence instead of a part of the features. Or heads are not split, "
         "and one attends for all. Heads of every h-th feature are heads all the same: only weights of other code do "
@@ -430,7 +419,6 @@ print("without, as in the paper:", sum(p.numel() for p in without.parameters()))
     Mistake(
         id="A15",
         title="bias=False is ignored",
-        severity="mistake",
         does="Takes an argument for the biases, but one or more projections have a bias regardless.",
         expected="bias=False leaves out all biases of the projections.",
         fix="Pass bias=bias to all four nn.Linear.",
@@ -448,7 +436,6 @@ print("bias=False, and yet:", [layer.bias is not None for layer in projections(b
     Mistake(
         id="A16",
         title="a mask of numbers is added to the scores",
-        severity="mistake",
         does="Adds the mask of zeros and ones to the scores. A blocked key loses 1 from its score, and keeps a good "
         "part of its weight. It happens when a float mask with 1 = keep is given to PyTorch's attention.",
         expected="A boolean mask, or one with 0 = keep and -∞ = block, which may be added.",
@@ -504,7 +491,6 @@ print("without dropout they don't:", torch.equal(attention(x, x, x)[0], attentio
     Mistake(
         id="A40",
         title="dropout before the softmax",
-        severity="mistake",
         does="Drops out scores, not weights. In training a dropped score becomes 0, which is no weight of 0: the key "
         "gets a share in proportion to e⁰ = 1, a blocked one too, if it was filled with -1e9. From -∞ dropout makes "
         "NaN, as 0 · ∞ is NaN. The scores that are left are made larger, and the weights sharper.",
@@ -548,7 +534,6 @@ except AssertionError as error:
     Mistake(
         id="A21",
         title="projections mixed up",
-        severity="mistake",
         does="Queries, keys and values are exchanged somewhere, such as q @ v.T for q @ k.T, one of them is made with "
         "another's projection, or a weight matrix is used without transposing it. In self-attention some of these "
         "cannot be seen; in cross-attention they can.",
@@ -587,7 +572,6 @@ print("swapped, one for every token of the encoder:", attention(encoder, decoder
     Mistake(
         id="A22",
         title="cross-attention ignores the source's padding",
-        severity="mistake",
         does="The decoder attends to padded source tokens: its output depends on how long the padding is.",
         expected="Give the source's padding mask to the cross-attention too.",
         fix="self.cross_attention(x, memory, memory, src_mask).",
@@ -609,7 +593,6 @@ print("padded, masked:", attention(x, padded, padded, key_padding_mask=blocked)[
     Mistake(
         id="A23",
         title="heads merged in the wrong order",
-        severity="mistake",
         does="Joins the heads without transposing back first, or in another order of the features: the outputs of "
         "different tokens or features are mixed up before the last projection. Features before heads cost nothing: "
         "only weights of other code do not fit.",
@@ -636,7 +619,6 @@ print("by view alone, token 0 has head 0 of both tokens:", wrong[0, 0])
     Mistake(
         id="A24",
         title="the mask is ignored",
-        severity="mistake",
         does="Computes the same with a mask as without, or makes none of the padding: padding and later tokens are "
         "attended to.",
         expected="Blocked keys get no weight.",
@@ -659,7 +641,6 @@ print("right:", scores.softmax(-1))
     Mistake(
         id="A25",
         title="no causal mask",
-        severity="mistake",
         does="Every token of the decoder sees the tokens after it. In training it copies the answer; in use there is "
         "none to copy.",
         expected="A token attends to itself and to the tokens before it.",
@@ -683,7 +664,6 @@ for causal in (True, False):
     Mistake(
         id="A26",
         title="softmax overflows",
-        severity="mistake",
         does="Computes exp(x) directly. For x above 88 (in float32) it is infinite, and the result NaN (not a number).",
         expected="Subtract the largest x first: it changes nothing, and keeps exp from overflowing.",
         fix="e = torch.exp(x - x.max(dim=-1, keepdim=True).values); e / e.sum(dim=-1, keepdim=True).",
@@ -701,7 +681,6 @@ print("shifted:", shifted.exp() / shifted.exp().sum())
     Mistake(
         id="A27",
         title="masks of source and target are mixed up",
-        severity="mistake",
         does="The decoder's attention to itself is masked by the source's padding, and sees the future; or the encoder "
         "is given a mask that hides the future from it.",
         expected="The target's mask (padding and future) for the decoder's self-attention, the source's, of padding "

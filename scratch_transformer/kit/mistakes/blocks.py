@@ -62,7 +62,6 @@ print("without the sublayer, post-norm is norm(x), pre-norm is x:", norm(x).data
     Mistake(
         id="B2",
         title="residual taken after the norm",
-        severity="mistake",
         does="x = norm(x), and then x + f(x): the norm is on the residual path too, so nothing passes through a layer "
         "unchanged.",
         expected="x + f(norm(x)): only the sublayer sees the normalized x.",
@@ -83,7 +82,6 @@ print("residual after the norm:", (y + f(y)).data)
     Mistake(
         id="B3",
         title="norm on the sublayer's output",
-        severity="mistake",
         does="Normalizes what the sublayer returns, and adds it to x afterwards.",
         expected="norm(x + f(x)), as in the paper, or x + f(norm(x)).",
         fix="self.norm(x + self.dropout(sublayer(x))): the parenthesis includes x.",
@@ -161,7 +159,6 @@ print("and again:", norm(memory).data)
     Mistake(
         id="B6",
         title="no dropout on the sublayers' outputs",
-        severity="mistake",
         does="In training mode, the output of a sublayer is added to x without dropout.",
         expected="Dropout on every sublayer's output before it is added: the paper's residual dropout, P = 0.1.",
         fix="x + self.dropout(sublayer(...)).",
@@ -211,7 +208,6 @@ print("'dropout' is the one inside, dropout1 and dropout2 are the paper's")
     Mistake(
         id="B8",
         title="another activation",
-        severity="mistake",
         does="The activation is not the one that is claimed: ReLU, GELU with the exact erf, and GELU by the "
         "approximation with tanh are three functions.",
         expected="The paper has ReLU: max(0, x). GPT-2 and BERT have GELU. Weights trained with one do not fit "
@@ -250,7 +246,6 @@ print("apart by:", (gelu(x) - gelu(x, approximate="tanh")).abs().max().item())
     Mistake(
         id="B9",
         title="all layers are one layer",
-        severity="mistake",
         does="The list of layers contains the same object several times. All layers share one set of weights.",
         expected="Every layer has its own weights.",
         fix="nn.ModuleList([copy.deepcopy(layer) for _ in range(N)]), or construct a new layer in the loop.",
@@ -268,7 +263,6 @@ print("six of its own:", sum(p.numel() for p in own.parameters()))
     Mistake(
         id="B10",
         title="layers in a Python list, or weights that are no parameters",
-        severity="mistake",
         does="Layers are kept in a plain list (or dict), or by a class that is no nn.Module, or weights are plain "
         "tensors. PyTorch does not see them: they are not trained, not moved to the GPU and not saved.",
         expected="nn.ModuleList (or nn.ModuleDict), nn.Parameter.",
@@ -287,7 +281,6 @@ for container in (list, torch.nn.ModuleList):
     Mistake(
         id="B11",
         title="training and evaluation compute different things",
-        severity="mistake",
         does="Apart from dropout, it computes something else in training mode than in evaluation mode; often the "
         "causal "
         "mask is applied in training only, so that in evaluation tokens see the future.",
@@ -307,7 +300,6 @@ print("evaluation, the same input:", attend(x, False)[0, 0])
     Mistake(
         id="B12",
         title="dropout in evaluation",
-        severity="mistake",
         does="Drops out in evaluation mode too: two calls with one input give two outputs.",
         expected="model.eval() turns dropout off.",
         fix="nn.Dropout(p) as a module of its own, or F.dropout(x, p, training=self.training): its default is True.",
@@ -324,7 +316,6 @@ print("nn.Dropout(0.5).eval():", torch.nn.Dropout(0.5).eval()(x))
     Mistake(
         id="B13",
         title="no residual connection",
-        severity="mistake",
         does="The input of a sublayer is not added to its output.",
         expected="norm(x + f(x)): x passes around the sublayer.",
         fix="x + self.dropout(sublayer(...)).",
@@ -344,7 +335,6 @@ print("without the residual:", norm(f(x)).data)
     Mistake(
         id="B14",
         title="no norm",
-        severity="mistake",
         does="The sum x + f(x) is not normalized anywhere in the layer.",
         expected="norm(x + f(x)), or x + f(norm(x)).",
         fix="Call the norm that was constructed, and keep what it gives: x = self.norm(x + ...).",
@@ -383,7 +373,6 @@ print("norms in PyTorch's layer:", [name for name, _ in right.named_modules() if
     Mistake(
         id="B16",
         title="no activation in the feed-forward network",
-        severity="mistake",
         does="The two linear maps follow each other without an activation between, so they are one linear map.",
         expected="max(0, x W_1 + b_1) W_2 + b_2.",
         fix="self.linear_2(torch.relu(self.linear_1(x))).",
@@ -402,7 +391,6 @@ print("with ReLU between:", second(torch.relu(first(x))).data)
     Mistake(
         id="B17",
         title="activation in the wrong place",
-        severity="mistake",
         does="The activation comes after the second linear map, so the network cannot return negative numbers; or "
         "before the first, so that two linear maps are left in a row, which are one.",
         expected="The activation is between the two maps, and nowhere else.",
@@ -425,7 +413,6 @@ print("at the end:", torch.relu(second(first(x))).data)
     Mistake(
         id="B18",
         title="softmax over the wrong axis of the output",
-        severity="mistake",
         does="The softmax at the end goes over the tokens, not over the vocabulary.",
         expected="Over the last axis, the vocabulary: which word comes next. (Or none: the loss has its own.)",
         fix="logits.softmax(dim=-1), or return the logits.",
@@ -444,7 +431,6 @@ print("dim=1, they sum to", logits.softmax(1).sum(-1))
     Mistake(
         id="B19",
         title="every layer gets the first input",
-        severity="mistake",
         does="In the loop over the layers, each is called with the stack's input, so only the last one counts, or none "
         "where even its output is not used.",
         expected="Each layer gets the previous one's output.",
@@ -465,7 +451,6 @@ print("only the last counts: 1 * 10 =", wrong)
     Mistake(
         id="B20",
         title="another order of the decoder's sublayers",
-        severity="mistake",
         does="The decoder's layer attends to the encoder before it attends to itself, or not at all.",
         expected="Self-attention, then attention to the encoder's output, then the feed-forward network.",
         fix="Call the sublayers in this order.",

@@ -78,7 +78,6 @@ CONSTRUCTION = (
     Mistake(
         id="A28",
         title="one projection for all heads",
-        severity="mistake",
         does="Cuts the features into heads first, and then projects each with a small matrix (d_k × d_k), one for all "
         "heads or one for each: none sees more than its own share of the features. Or all heads are one and the "
         "same, or there are fewer heads of keys, or of values, than of queries.",
@@ -101,7 +100,6 @@ print("one small matrix for all of them:", wrong.weight.numel())
     Mistake(
         id="A36",
         title="one attention for both of a decoder's layer",
-        severity="mistake",
         does="The attention to itself and the attention to the encoder's output are one module, with one set of "
         "weights (and perhaps another one is made and never used).",
         expected="Each has its own weights: what a word looks for in its own sentence is not what it looks for in the "
@@ -121,7 +119,6 @@ print("each its own:", sum(values.numel() for n, values in right.named_parameter
     Mistake(
         id="B21",
         title="weights that are made anew in every call",
-        severity="mistake",
         does="Layers (or random weights) are made inside forward. They are new at every call, are not among the "
         "model's parameters, and are never trained.",
         expected="Layers are made once, in __init__, and used in forward.",
@@ -140,7 +137,6 @@ print("parameters to train:", sum(p.numel() for p in model.parameters()))
     Mistake(
         id="B22",
         title="parameters without initial values, or with such as nothing learns from",
-        severity="mistake",
         does="Parameters are made with torch.empty (or torch.Tensor(n, m)) and never filled: they hold whatever the "
         "memory held before, huge numbers or NaN included.",
         expected="Every parameter is initialised: torch.zeros, torch.ones, or nn.init; a matrix around 0, with numbers "
@@ -163,7 +159,6 @@ print("torch.ones:", torch.ones(3))
     Mistake(
         id="B26",
         title="reads what nothing defines, or calls with arguments that do not fit",
-        severity="mistake",
         does="Reads an attribute that nothing sets or a name that nothing defines, calls something without what it "
         "must be given, or puts tensors together whose shapes do not fit: a typo, or a line that was forgotten. When "
         "the line runs it stops there, whatever it is given, or with any number of tokens or samples but one, or as "
@@ -190,7 +185,6 @@ except AttributeError as error:
     Mistake(
         id="B32",
         title="a tensor that stays on the CPU",
-        severity="mistake",
         does="Makes a tensor in forward without saying where, as torch.arange(T) and torch.ones(T, T) do, or keeps one "
         "as a plain attribute. It is on the CPU wherever the module is: on a GPU the model stops with an error about "
         "two devices.",
@@ -208,7 +202,6 @@ print("torch.arange(3, device=x.device):", torch.arange(3, device=x.device).devi
     Mistake(
         id="B27",
         title="gradients do not get through",
-        severity="mistake",
         does="Cuts the path back: with torch.no_grad() around a part of forward or @torch.no_grad() over all of it, "
         "x.detach(), x.data, a rounding, or a new tensor made of the numbers of an old one. What comes before the cut "
         "is never trained.",
@@ -230,7 +223,6 @@ print("trains the embedding:", right.requires_grad, "; within no_grad:", wrong.r
     Mistake(
         id="B33",
         title="a backward pass by hand that gives other gradients",
-        severity="mistake",
         does="The backward that is written is not the derivative of forward: a mean that depends on the input is taken "
         "for a constant, softmax for a function of each number by itself, or the batch is not summed over. Training "
         "with it goes in another direction, and often learns something all the same.",
@@ -254,7 +246,6 @@ print("PyTorch's:", x.grad)
     Mistake(
         id="B28",
         title="fewer layers than were asked for, or more",
-        severity="mistake",
         does="The stack does not compute with as many layers as it is told: `return` stands inside the loop that makes "
         "or calls them, so the first layer is the only one; or the constructor makes a fixed number, whatever it is "
         "given.",
@@ -273,7 +264,6 @@ print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
     Mistake(
         id="B29",
         title="a size, or a flag, that is not listened to",
-        severity="mistake",
         does="The constructor takes a number of heads or of words, or the width of the feed-forward network, and makes "
         "the same of any: another number is written into it, or it is not handed on to the part that needs it. Or "
         "forward reads a number of the file that is called the same, and fits as long as both are equal.",
@@ -301,7 +291,6 @@ print("told 64, it has", FeedForward(16, 64)[0].out_features)
     Mistake(
         id="B30",
         title="made, and never used",
-        severity="mistake",
         does="The constructor makes a layer with weights, a norm, a projection, an embedding, a table of positions, "
         "and forward never applies it, or throws away what it gives. Its parameters are never trained.",
         expected="Everything that is made has its place in forward.",

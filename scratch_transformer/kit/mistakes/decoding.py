@@ -10,7 +10,6 @@ DECODING = (
     Mistake(
         id="D1",
         title="the beam sums raw logits",
-        severity="mistake",
         does="Adds up the logits of the chosen words. A logit says nothing by itself: adding a number to all logits of "
         "a step changes no probability, but changes which beam wins.",
         expected="Add up log-probabilities: log_softmax of the logits.",
@@ -27,7 +26,6 @@ print("by log-probability the first wins; by logits the second:", a[0].item(), b
     Mistake(
         id="D2",
         title="finished hypotheses are dropped",
-        severity="mistake",
         does="A hypothesis that has said the end token leaves the beam, and is forgotten or never compared.",
         expected="Keep finished hypotheses with their score, and return the best of all.",
         fix="Move it to a list of finished ones, and compare at the end.",
@@ -43,7 +41,6 @@ print("dropped:", max(open_beams, key=open_beams.get))
     Mistake(
         id="D3",
         title="finished beams keep growing",
-        severity="mistake",
         does="A hypothesis goes on after the end token; its score keeps falling, so short answers lose.",
         expected="After the end token a hypothesis stays as it is.",
         fix="If a beam ends in eos, keep it, with its score, instead of expanding it.",
@@ -63,7 +60,6 @@ print("after three more steps:", round(finished, 1), "against", round(other, 1),
     Mistake(
         id="D4",
         title="decoding does not stop at the end token",
-        severity="mistake",
         does="Goes on writing after the model has said the end token, up to the longest length.",
         expected="Stop at the end token.",
         fix="if next_word == eos: break.",
@@ -98,7 +94,6 @@ print("with a cache:", n)
     Mistake(
         id="D6",
         title="takes the least probable word",
-        severity="mistake",
         does="Chooses the word with the smallest score.",
         expected="The word with the largest score.",
         fix="logits[:, -1].argmax(-1).",
@@ -113,7 +108,6 @@ print("largest:", scores.argmax().item(), "smallest:", scores.argmin().item())
     Mistake(
         id="D7",
         title="labels of the attention map are swapped",
-        severity="mistake",
         does="The picture of the cross-attention has the source's words on the rows.",
         expected="Rows are queries (target words), columns are keys (source words).",
         fix="Label the rows with the target's words, the columns with the source's.",
@@ -129,7 +123,6 @@ print("rows are", weights.shape[0], "target words:", target, "and columns", weig
     Mistake(
         id="D8",
         title="takes the wrong position's word",
-        severity="mistake",
         does="Reads the next word from the first position instead of the last.",
         expected="The last position's scores are those of the next word.",
         fix="logits[:, -1].",
@@ -144,7 +137,6 @@ print("last position:", logits[-1].argmax().item(), "first position:", logits[0]
     Mistake(
         id="D9",
         title="the wrong part of a text that is longer, or shorter, than the model takes",
-        severity="mistake",
         does="Of a text that is longer than the model takes, the first words are given to it, and the last left out: "
         "from there on it reads the same words at every step. Or where the part begins is counted, "
         "idx.size(1) - block_size, which is below 0 for a shorter text, and counts from its end: first words are left "
@@ -166,7 +158,6 @@ print("the first ones:", text[:block_size], "- whatever has been written since")
     Mistake(
         id="D10",
         title="puts the next word in front of the text",
-        severity="mistake",
         does="Joins the new word and the text the wrong way round: the text grows backwards, and always ends in the "
         "same word, which the model goes on from.",
         expected="The next word comes behind those that are there.",
@@ -182,7 +173,6 @@ print("behind:", torch.cat((text, word), dim=1).tolist(), "in front:", torch.cat
     Mistake(
         id="D11",
         title="gives the model the last word alone",
-        severity="mistake",
         does="Asks the model for the next word and gives it the last one, without those before it: neither the whole "
         "text nor a cache of keys and values. Its attention sees one word, at position 0, at every step.",
         expected="The whole text; or the new word together with the cache that the call before has returned.",
@@ -198,7 +188,6 @@ print("the last word alone:", text[-1:], "- after which everything may come")
     Mistake(
         id="D12",
         title="all beams begin alike",
-        severity="mistake",
         does="Begins with as many beams as are kept, all of them the first word with the score 0. Each has the same "
         "likeliest word, so that the best of all are copies of one beam: at every step, to the end. It is greedy "
         "search, at the cost of several.",

@@ -36,7 +36,6 @@ EMBEDDING = (
     Mistake(
         id="E1",
         title="torch.sqrt of a number",
-        severity="mistake",
         does="Calls torch.sqrt with a plain number. It wants a tensor, and stops with a TypeError.",
         expected="math.sqrt for numbers, torch.sqrt for tensors.",
         fix="self.embedding(x) * math.sqrt(self.d_model).",
@@ -143,7 +142,6 @@ print("with the last cosine left out:", pe.shape)
     Mistake(
         id="P2",
         title="other frequencies",
-        severity="mistake",
         does="The exponent of 10000 is not 2i/d_model: it is doubled (2i runs over even numbers already), or the "
         "cosine "
         "has another one than the sine beside it.",
@@ -196,7 +194,6 @@ print("the same after reordering the columns:", torch.equal(wrong[:, [0, 2, 1, 3
     Mistake(
         id="P4",
         title="positions or attention along the batch",
-        severity="mistake",
         does="Takes the rows of the table by the number of the sample, not of the token: all tokens of a sentence get "
         "the same code. It happens when batch-first data meets code for (length, batch, d_model), or a table for "
         "(batch, length, d_model) meets attention along the first axis, as torch.nn's goes without batch_first=True. "
@@ -222,7 +219,6 @@ print("by token:", (x + pe[: x.size(1)].transpose(0, 1))[..., 0], sep="\\n")
     Mistake(
         id="P5",
         title="the table of positions is no buffer",
-        severity="mistake",
         does="The table is a plain attribute. model.to('cuda') does not move it, and the code stops on a GPU.",
         expected="A buffer: it moves with the model, is saved with it, and is not trained.",
         fix="self.register_buffer('pe', pe).",
@@ -261,7 +257,6 @@ except RuntimeError as error:
     Mistake(
         id="P7",
         title="positions do not advance in step-wise decoding",
-        severity="mistake",
         does="When decoding one token at a time with stored keys and values, every new token gets position 0.",
         expected="The n-th token gets position n, however it is computed.",
         fix="Add self.pe[:, offset : offset + x.size(1)], offset being the number of tokens already seen.",
@@ -280,7 +275,6 @@ print("step by step, right:", torch.cat(steps, 1).flatten())
     Mistake(
         id="P8",
         title="positions with too few digits",
-        severity="mistake",
         does="Counts the positions in bfloat16, which has 8 binary digits: 256 and 257 are the same number there. Or "
         "puts the sines and cosines into a tensor of integers: nearly all of them become 0.",
         expected="Count in integers or float32, have the table in float32, and round the finished table.",
@@ -318,7 +312,6 @@ for first in (0, 1):
     Mistake(
         id="P10",
         title="positions are multiplied, not added",
-        severity="mistake",
         does="Multiplies the embeddings with the code of the positions.",
         expected="Add them.",
         fix="x + self.pe[:, : x.size(1)].",
@@ -352,7 +345,6 @@ print("in the embedding and again with the positions:", once * d_model**0.5)
     Mistake(
         id="P12",
         title="the embedding, or the code of the positions, is added twice",
-        severity="mistake",
         does="Adds the embedding to what adds the positions to the embedding already: x + pos(x), where pos(x) is "
         "x + code. The positions weigh half as much beside the words; or twice as much, where they are added twice.",
         expected="x + code: either pos(x) alone, or x + pos where pos gives the codes and nothing else.",
@@ -372,7 +364,6 @@ print("the embedding twice:", x + with_positions(x))
     Mistake(
         id="P13",
         title="no positions are added",
-        severity="mistake",
         does="Returns what it is given: the code of the positions is not made, or what is added to is thrown away. "
         "Without positions a Transformer sees a bag of words, in which order says nothing.",
         expected="x + the code of its position, for every token.",
@@ -393,7 +384,6 @@ print("kept:", x)
     Mistake(
         id="P14",
         title="half of the waves are missing, or all",
-        severity="mistake",
         does="Writes both waves into the same columns, pe[:, 0::2] twice, so that the cosines replace the sines and "
         "every second feature stays 0; or writes one wave only, or the same one twice. Or adds the number of the "
         "position itself to every feature, which soon is larger than all that the words say.",

@@ -28,7 +28,6 @@ print("gate * silu(up):", gate * silu(up))
     Mistake(
         id="G2",
         title="gate and up are added, not multiplied",
-        severity="mistake",
         does="Adds the two projections. A sum of two is nothing that one projection and its activation could not do.",
         expected="The product, feature by feature: the gate lets through, or not.",
         fix="F.silu(self.w1(x)) * self.w3(x).",
@@ -74,7 +73,6 @@ print("repeat:           ", heads.repeat(1, 2, 1, 1).flatten().tolist())
     Mistake(
         id="G4",
         title="the gate has no activation",
-        severity="mistake",
         does="Multiplies the two projections as they are: the activation of the gate is forgotten.",
         expected="SiLU on the gate (SwiGLU), or GELU (GEGLU), ReLU (ReGLU), the sigmoid (GLU).",
         fix="F.silu(self.w1(x)) * self.w3(x), not self.w1(x) * self.w3(x).",
@@ -91,7 +89,6 @@ print("gate * up:      ", gate * up)
     Mistake(
         id="G5",
         title="the activation of a gated network in the wrong place",
-        severity="mistake",
         does="The activation is on the product, or on both projections, and not on the gate alone.",
         expected="SiLU(W_1 x) ⊙ W_3 x: only the gate goes through the activation.",
         fix="F.silu(self.w1(x)) * self.w3(x).",
@@ -113,7 +110,6 @@ print("on both:       ", silu(gate) * silu(up))
     Mistake(
         id="G6",
         title="sigmoid in place of SiLU",
-        severity="mistake",
         does="SiLU(x) is x · σ(x); here it is σ(x) alone.",
         expected="x · σ(x), also known as swish.",
         fix="x * torch.sigmoid(x).",
@@ -130,7 +126,6 @@ print("sigmoid:", torch.sigmoid(x))
     Mistake(
         id="K1",
         title="a cache that gives other outputs",
-        severity="mistake",
         does="Token by token, with stored keys and values, its outputs are not those of one call for all tokens.",
         expected="The same outputs: a cache saves work and changes nothing.",
         fix="Store keys and values after the rotation, append along the axis of the tokens, and let new queries see "
@@ -148,7 +143,6 @@ print("largest difference:", (full - cached).abs().max().item())
     Mistake(
         id="LN12",
         title="the sum of squares, not their mean",
-        severity="mistake",
         does="Divides by the root of the sum of squares: every token gets length 1, and features of size 1/√n.",
         expected="The root of the mean of squares, so that features are about 1.",
         fix="x.pow(2).mean(-1, keepdim=True), not .sum; x.norm(dim=-1, keepdim=True) / math.sqrt(n).",

@@ -18,7 +18,6 @@ LOST_MASKS = (
     Mistake(
         id="A29",
         title="one mask overwrites the other",
-        severity="mistake",
         does="Applies the padding mask and the causal mask one after the other, and the second starts again from the "
         "scores (or the mask) without the first. Where both are needed, one of them is lost.",
         expected="A key is blocked if either mask blocks it.",
@@ -43,7 +42,6 @@ print("right:", right.softmax(-1)[2])
     Mistake(
         id="A30",
         title="the mask is a plain attribute",
-        severity="mistake",
         does="A mask is kept as self.mask = torch.tril(...). model.to('cuda') does not move it, so the model stops "
         "with an error about two devices.",
         expected="A buffer moves with the module. persistent=False keeps it out of the checkpoint.",
@@ -62,7 +60,6 @@ print("attribute:", module.attribute.device, "- buffer:", module.mask.device)
     Mistake(
         id="A31",
         title="stops with a mask",
-        severity="mistake",
         does="Takes a mask, and stops with an error when it is given one, in whatever form: boolean or numbers, for "
         "every query or for the keys alone. Without a mask it computes.",
         expected="A mask that broadcasts to (batch, heads, queries, keys) blocks keys.",
@@ -81,7 +78,6 @@ print("with axes for heads and queries:", scores.masked_fill(mask[:, None, None,
     Mistake(
         id="A32",
         title="the mask means the opposite of what is documented",
-        severity="mistake",
         does="Its documentation says which value of the mask may attend, and the code blocks that value. Whoever calls "
         "it as documented lets every token attend to padding and to the future alone.",
         expected="The code does what its documentation says. True = may attend in scaled_dot_product_attention and in "
@@ -98,7 +94,6 @@ print("blocks what may attend:", scores.masked_fill(may_attend, float("-inf")).s
     Mistake(
         id="A34",
         title="a mask that PyTorch refuses today",
-        severity="mistake",
         does="Uses numbers of type torch.uint8 as a mask, mask.byte(), or takes a boolean mask from 1, as code from "
         "before PyTorch 1.2 did, when there were no boolean tensors. Today it stops there with an error, whatever it "
         "is given.",

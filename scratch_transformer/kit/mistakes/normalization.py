@@ -40,7 +40,6 @@ NORMALIZATION = (
     Mistake(
         id="LN1",
         title="the variance divides by n - 1",
-        severity="mistake",
         does="Divides by a standard deviation that was computed with n - 1 in place of n. x.std() and x.var() do that "
         "unless they are told otherwise.",
         expected="Divide the sum of squares by n, the number of features. n - 1 is for estimating from a sample; here "
@@ -61,7 +60,6 @@ print("ratio:", (wrong / right)[0, 0].item(), "and sqrt(3/4) is", 0.75**0.5)
     Mistake(
         id="LN2",
         title="eps outside the root",
-        severity="mistake",
         does="Divides by σ + ε: the small number ε is added after the square root.",
         expected="Divide by √(σ² + ε): ε is added to the variance, inside the root.",
         fix="torch.sqrt(variance + eps) in place of std + eps.",
@@ -123,7 +121,6 @@ for size in (1.0, 0.01, 0.0005):
     Mistake(
         id="LN4",
         title="another number of scales and shifts than of features",
-        severity="mistake",
         does="Has a single number for the scale and one for the shift, shared by all features; or as many as features "
         "for every place of a sentence, and works with sentences of one length alone.",
         expected="One scale and one shift for every feature: 2 · d_model learned numbers.",
@@ -144,7 +141,6 @@ print("here there are", alpha.numel() + bias.numel())
     Mistake(
         id="LN5",
         title="the variance as a difference of squares",
-        severity="mistake",
         does="Computes the variance as mean(x²) - mean(x)². Where the mean is large, two large and nearly equal "
         "numbers "
         "are subtracted, and few digits are left, or even a negative variance: its root is NaN (not a number).",
@@ -192,7 +188,6 @@ print("without:", torch.nn.functional.layer_norm(x, (4,)).mean().item())
     Mistake(
         id="LN7",
         title="normalizes over the wrong axis",
-        severity="mistake",
         does="Takes mean and variance over the tokens (or over the whole sample, or the batch), so the output of a "
         "token "
         "depends on the other tokens, on padding and on the future.",
@@ -224,7 +219,6 @@ print("first token, over the features:", right(x)[0, 0, 0].item(), "->", right(c
     Mistake(
         id="LN8",
         title="super().__init__() is not called",
-        severity="mistake",
         does="Writes super.__init__() or super(self).__init__(), or leaves it out. nn.Module's own constructor must "
         "run before any parameter is set.",
         expected="super().__init__() in the first line of __init__, with both pairs of parentheses.",
@@ -245,7 +239,6 @@ except TypeError as error:
     Mistake(
         id="LN9",
         title="the mean is not subtracted",
-        severity="mistake",
         does="Divides without subtracting the mean first. By the root mean square, that is RMSNorm under the name of "
         "layer normalization.",
         expected="Layer normalization subtracts the mean of the features, then divides.",
@@ -266,7 +259,6 @@ print("without the mean:", wrong, "mean", wrong.mean().item())
     Mistake(
         id="LN10",
         title="divides by another power of the deviation",
-        severity="mistake",
         does="Divides by the variance, or by the root of the standard deviation, instead of the standard deviation "
         "itself; or multiplies by it. torch.var is σ² already and torch.std is σ, of which no root is to be taken.",
         expected="Divide by √(σ² + ε).",
@@ -290,7 +282,6 @@ print("without the root:", wrong, "variance", wrong.var(unbiased=False).item())
     Mistake(
         id="LN13",
         title="scale or shift start at another value",
-        severity="mistake",
         does="The scale does not start at 1, or the shift does not start at 0. A scale of 0 lets nothing through and a "
         "shift of 1 moves every feature, until training has undone it; random numbers weigh features at random.",
         expected="nn.Parameter(torch.ones(d_model)) for the scale, nn.Parameter(torch.zeros(d_model)) for the shift: "
@@ -311,7 +302,6 @@ print("and a scale of 0:", norm(x).data)
     Mistake(
         id="LN14",
         title="brackets in the wrong place",
-        severity="mistake",
         does="Writes x - mean / σ, which divides the mean alone, as division comes first; or γ * (x̂ + β), which "
         "scales the shift too; or adds the shift to what is divided by.",
         expected="γ * ((x - mean) / σ) + β.",
@@ -335,7 +325,6 @@ print("(x - mean) / std:", (x - mean) / std)
     Mistake(
         id="LN11",
         title="the mean is subtracted in RMSNorm",
-        severity="mistake",
         does="Subtracts the mean before dividing: that is layer normalization, under the name of RMSNorm.",
         expected="RMSNorm only divides by the root mean square.",
         fix="x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps).",

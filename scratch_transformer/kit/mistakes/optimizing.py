@@ -20,7 +20,6 @@ OPTIMIZING = (
     Mistake(
         id="O1",
         title="Adam without the right bias correction",
-        severity="mistake",
         does="Uses the moments as they are, though they start at zero, or divides by what another step needs: the "
         "first steps have another size.",
         expected="Divide m by 1 - β₁ᵗ and v by 1 - β₂ᵗ, t counting the steps from 1.",
@@ -45,7 +44,6 @@ print("as they are:", m / v**0.5)
     Mistake(
         id="O2",
         title="weight decay in the gradient: Adam with L2, no AdamW",
-        severity="mistake",
         does="Adds weight_decay · w to the gradient. Adam then divides it by √v̂ like the rest, so weights with large "
         "gradients hardly shrink.",
         expected="AdamW shrinks the weight itself: w ← w - lr · weight_decay · w, beside the step.",
@@ -82,7 +80,6 @@ print("inside: ", 1 / (v + eps) ** 0.5)
     Mistake(
         id="O4",
         title="weight decay that is not what AdamW does",
-        severity="mistake",
         does="The decay is not multiplied by the learning rate, so weights shrink far too fast; or there is none.",
         expected="w ← w - lr · weight_decay · w.",
         fix="p.data -= lr * weight_decay * p.data.",
@@ -102,7 +99,6 @@ print("after 100 steps:", w, "and without the learning rate:", wrong)
     Mistake(
         id="O5",
         title="Adam's moments are not what they should be",
-        severity="mistake",
         does="The moments are other averages than those of the gradient and of its square, or no averages over steps.",
         expected="m ← β₁ m + (1 - β₁) g and v ← β₂ v + (1 - β₂) g².",
         fix="m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2; both are kept for the next step.",
@@ -125,7 +121,6 @@ print("average:", m, "sum:", plain)
     Mistake(
         id="O6",
         title="the cosine ends at the wrong step",
-        severity="mistake",
         does="The half wave does not begin at the end of the warm-up and end at the last step; or it goes on after its "
         "end, and the learning rate rises again.",
         expected="progress = (step - warmup) / (total - warmup), from 0 to 1, and min_lr from then on.",
@@ -150,7 +145,6 @@ for step in (10, 50, 70):
     Mistake(
         id="O7",
         title="another curve than half a cosine",
-        severity="mistake",
         does="The curve between the greatest and the least learning rate is another one.",
         expected="min + ½ (1 + cos(π · progress)) (max - min).",
         fix="min_lr + 0.5 * (1 + math.cos(math.pi * progress)) * (max_lr - min_lr).",
@@ -174,7 +168,6 @@ for p in (0.0, 0.5, 1.0):
     Mistake(
         id="O8",
         title="the warm-up is left out",
-        severity="mistake",
         does="Begins with the full learning rate.",
         expected="step / warmup · max_lr while step < warmup.",
         fix="if step < warmup: return max_lr * step / warmup.",
@@ -192,7 +185,6 @@ print("without:", [1.0] * 5)
     Mistake(
         id="O9",
         title="gradients are clipped one by one",
-        severity="mistake",
         does="Shortens every tensor, or every number, by itself. The direction of the whole gradient changes.",
         expected="One factor for all: max_norm / ‖all gradients together‖, where that is below 1.",
         fix="norm = torch.sqrt(sum((p.grad**2).sum() for p in parameters)), then one factor for all of them.",
@@ -213,7 +205,6 @@ print("together:", (a / norm).item(), (b / norm).item(), "one by one:", (a / a.a
     Mistake(
         id="O10",
         title="gradients are clipped by another length",
-        severity="mistake",
         does="The length that is compared is not that of all gradients, or short gradients are stretched.",
         expected="√ of the sum of all squares; gradients that are short enough stay as they are.",
         fix="if norm > max_norm: scale by max_norm / (norm + 1e-6).",
@@ -232,7 +223,6 @@ print("length:", (a**2 + b**2) ** 0.5, "sum of squares:", a**2 + b**2, "sum of l
     Mistake(
         id="O11",
         title="weight decay on norms or biases",
-        severity="mistake",
         does="The groups of the optimizer shrink other weights than the matrices. Scales of norms go to zero, "
         "which belong near one.",
         expected="Matrices shrink, embeddings too or not; norms and biases are in a group with weight_decay = 0.",
@@ -260,7 +250,6 @@ print("a scale of 1 after 100 steps that teach it nothing:", norm.weight[0].item
     Mistake(
         id="S1",
         title="the temperature does the opposite, or nothing",
-        severity="mistake",
         does="Multiplies the logits by the temperature, or does not use it: a low one should make likely ids likelier.",
         expected="softmax(logits / T).",
         fix="logits / temperature.",
@@ -280,7 +269,6 @@ print("multiplied by 0.5:", torch.softmax(logits * 0.5, -1))
     Mistake(
         id="S2",
         title="top-p keeps other ids",
-        severity="mistake",
         does="Keeps other ids than the likeliest ones that together reach p: the one that reaches it is left out, or "
         "the unlikely ones are taken, or what was found for sorted ids is not put back into the order of the ids. Or "
         "keeps all.",
@@ -304,7 +292,6 @@ print("kept for 0.8, right:", (p.cumsum(-1) - p < 0.8).sum().item(), "wrong:", (
     Mistake(
         id="S3",
         title="what is left out gets the logit 0",
-        severity="mistake",
         does="Sets the logits of ids that may not be drawn to 0, and softmax gives them exp(0) = 1 part.",
         expected="-inf in the logits, or 0 in the probabilities.",
         fix="logits.masked_fill(removed, float('-inf')).",
@@ -324,7 +311,6 @@ print("0:   ", torch.softmax(logits.masked_fill(removed, 0.0), -1))
     Mistake(
         id="S4",
         title="top-k keeps other ids",
-        severity="mistake",
         does="Keeps one more or one fewer than k, or the least likely. Or keeps all: masked_fill without _ changes "
         "nothing.",
         expected="The k likeliest.",
@@ -345,7 +331,6 @@ print("kept, right:", (logits >= threshold).sum().item(), "with > in place of >=
     Mistake(
         id="S5",
         title="the repetition penalty makes likelier what has been said",
-        severity="mistake",
         does="Divides all logits of what has been said by the penalty; a negative one comes nearer to zero by that: "
         "it is likelier than before. Or multiplies all, and the positive ones are.",
         expected="A positive logit is divided by the penalty, a negative one multiplied with it.",

@@ -24,7 +24,6 @@ PATHS = (
     Mistake(
         id="B23",
         title="the residual adds another tensor",
-        severity="mistake",
         does="What is added to a sublayer's output is not that sublayer's input, or not once: the value or the "
         "encoder's output in place of the query, the block's first input in place of what the attention made of it, "
         "the sublayer's own output, or the input twice. Or the sum is right, and the sublayer is given another tensor.",
@@ -71,7 +70,6 @@ print("the block's first input:", norm(x + feed_forward(y)).data)
     Mistake(
         id="B24",
         title="dropout after the sum",
-        severity="mistake",
         does="In training mode, dropout comes after the residual sum, or even after its norm, so it zeroes features of "
         "the sum itself: nothing passes around a sublayer undisturbed.",
         expected="Dropout on the sublayer's output alone, before x is added and before the norm.",
@@ -90,7 +88,6 @@ print("after the norm, features are gone:", dropout(norm(x + f)).data)
     Mistake(
         id="B25",
         title="encoder and decoder get each other's input",
-        severity="mistake",
         does="The encoder reads the target, and the decoder the source. Or a decoder hands its layers the encoder's "
         "output where the target belongs: they attend within it, and from it to the target.",
         expected="The encoder reads the source; the decoder reads the target, shifted by one, and attends to the "

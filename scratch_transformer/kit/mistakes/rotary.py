@@ -21,7 +21,6 @@ ROTARY = (
     Mistake(
         id="R1",
         title="two pairings mixed up",
-        severity="mistake",
         does="Pairs neighbours (0, 1), (2, 3), … but has the table of angles for the pairs (0, d/2), (1, d/2 + 1), …, "
         "or the other way round. The two features of a pair get different angles, so nothing is rotated: lengths "
         "change, and scores do not depend on distances alone.",
@@ -42,7 +41,6 @@ print("mixed:", wrong, "length", wrong.norm().item(), "and x has", x.norm().item
     Mistake(
         id="R2",
         title="other frequencies",
-        severity="mistake",
         does="The angles are not position · base^(-2i/d), with d the features of one head and i = 0 … d/2 - 1.",
         expected="Angles of position · base^(-2i/d): arange(0, d, 2) / d is 2i/d already.",
         fix="inv_freq = base ** (-torch.arange(0, head_dim, 2) / head_dim).",
@@ -75,7 +73,6 @@ print("doubled:", 10000.0 ** (-2 * i / d), "is what 2 * i gives, where i counts 
     Mistake(
         id="R3",
         title="values are rotated too",
-        severity="mistake",
         does="Turns the values as well. What is summed is then turned by each key's position, which nothing undoes.",
         expected="Queries and keys only: positions are for the scores.",
         fix="q, k = rotate(q), rotate(k); leave v as it is.",
@@ -96,7 +93,6 @@ print("values rotated:    ", (weights @ rotate(same))[0])
     Mistake(
         id="R4",
         title="only one of queries and keys is rotated",
-        severity="mistake",
         does="Turns the queries and not the keys, or the keys and not the queries. The scores then depend on one "
         "absolute position, not on the distance.",
         expected="Both, each by its own position: R_m q · R_n k depends on m - n alone.",
@@ -121,7 +117,6 @@ print("q alone:", rotate(q, 3.0) @ k, rotate(q, 7.0) @ k)
     Mistake(
         id="R5",
         title="positions along the heads, or the features",
-        severity="mistake",
         does="Counts positions along the wrong axis, so that all tokens get the same angle: one for each head, where "
         "x is (batch, heads, length, d_k) and x.shape[1] is taken for the length; or one for each pair of features, "
         "where their numbers, which belong into the exponent, are taken for positions too.",
@@ -141,7 +136,6 @@ print("positions, wrong:", torch.arange(x.shape[1]), "one for each head")
     Mistake(
         id="R6",
         title="no rotation: a sign is wrong, or the pair is not crossed",
-        severity="mistake",
         does="The two features of a pair are combined in a way that is no rotation: a minus is missing or there twice, "
         "or a feature is combined with itself and not with its partner.",
         expected="(a, b) becomes (a cos θ - b sin θ, a sin θ + b cos θ).",

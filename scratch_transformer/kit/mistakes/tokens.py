@@ -8,7 +8,6 @@ TOKENS = (
     Mistake(
         id="W1",
         title="merges in another order than they were learned",
-        severity="mistake",
         does="Merges the first pair of a word that can be merged, takes the longest token, or stops after one merge. "
         "A model that was trained with the right pieces sees others.",
         expected="Of all pairs in a word, the one that was learned first; then again, until there is none.",
@@ -29,7 +28,6 @@ print("from the left:                  ab c")
     Mistake(
         id="W2",
         title="special tokens are cut into pieces",
-        severity="mistake",
         does="Encodes <|endoftext|> like any other text, or of two special tokens that begin alike takes the shorter.",
         expected="A special token is one id; where several fit, the longest.",
         fix="re.split with the special tokens, the longest first, in brackets so that they are kept.",
@@ -44,7 +42,6 @@ print("wrong:", re.findall(r"\\w+|\\W", "one<end>two"))
     Mistake(
         id="W3",
         title="merges go across words",
-        severity="mistake",
         does="Merges bytes of two words: the text is not cut into words first.",
         expected="Words first (GPT-2's pattern), and merges within them.",
         fix="for word in regex.findall(PATTERN, text), and encode every word alone.",
@@ -58,7 +55,6 @@ print("words first:", re.findall(r" ?\\w+", "the end"))
     Mistake(
         id="W4",
         title="decoding does not give the text again",
-        severity="mistake",
         does="What decode makes of the ids is another text, such as � for letters of several bytes.",
         expected="Join the bytes of all tokens, then decode them as UTF-8 once.",
         fix="b''.join(self.vocab[i] for i in ids).decode('utf-8', errors='replace').",

@@ -38,7 +38,6 @@ print("twice:", F.cross_entropy(F.log_softmax(logits, -1), target).item())
     Mistake(
         id="T2",
         title="softmax, then cross-entropy",
-        severity="mistake",
         does="The loss gets probabilities where it expects logits, and takes their softmax again. Even a perfect model "
         "has a large loss, and its gradients are tiny.",
         expected="nn.CrossEntropyLoss wants logits: it contains the softmax.",
@@ -92,7 +91,6 @@ print("over the others:", others, "sum", others.sum().item())
     Mistake(
         id="T4",
         title="the loss counts padding",
-        severity="mistake",
         does="Padding enters the loss: as if it were words to be learned, or by dividing by the number of all "
         "positions. "
         "The loss of a sentence changes with the length of its padding.",
@@ -123,7 +121,6 @@ print("divided by all positions:", (total / len(target)).item())
     Mistake(
         id="T5",
         title="the padding of another tokenizer",
-        severity="mistake",
         does="Ignores (or masks) an id that is not the padding here: often the source's, where the target's is "
         "another.",
         expected="The padding's id of the language that is at hand.",
@@ -139,7 +136,6 @@ print("id 1, a word, is ignored:", F.cross_entropy(logits, target, ignore_index=
     Mistake(
         id="T7",
         title="another schedule of the learning rate",
-        severity="mistake",
         does="The learning rate does not follow the paper: it starts at its largest, or rises or falls otherwise.",
         expected="It rises linearly for the warm-up steps, then falls with the root of the step; Adam has β2 = 0.98.",
         fix="d_model**-0.5 * min(step**-0.5, step * warmup**-1.5), and Adam(betas=(0.9, 0.98), eps=1e-9).",
@@ -166,7 +162,6 @@ for step in (1, 1000, 4000, 16000):
     Mistake(
         id="T10",
         title="resumes without the model's weights",
-        severity="mistake",
         does="After a restart, epoch and optimizer are restored, and the model starts from random weights.",
         expected="model.load_state_dict(checkpoint['model']) too.",
         fix="Save and load model, optimizer, schedule, epoch and random states together.",
@@ -186,7 +181,6 @@ print("after load_state_dict:", torch.equal(resumed.weight, model.weight))
     Mistake(
         id="T11",
         title="the latest checkpoint by name",
-        severity="mistake",
         does="Sorts the names of checkpoints as text, where epoch 100 comes before epoch 99.",
         expected="Sort by the number.",
         fix="max(files, key=lambda file: int(re.search(r'\\\\d+', file.stem)[0])), or names with leading zeros.",
@@ -201,7 +195,6 @@ print("by number:", max(files, key=lambda name: int(name[6:-3])))
     Mistake(
         id="T12",
         title="another split after a restart",
-        severity="mistake",
         does="Splits training and validation data at random without a fixed seed. After a restart, validation "
         "sentences "
         "have been trained on.",
@@ -222,7 +215,6 @@ print("with a seed:", *seeded)
     Mistake(
         id="T13",
         title="the labels are not shifted",
-        severity="mistake",
         does="The decoder is given the target, and asked for the same tokens: position t is to say token t, which it "
         "is looking at. It learns to copy, the loss falls to nothing, and in use there is nothing to copy.",
         expected="Position t is asked for token t + 1: the decoder gets tgt[:, :-1], the loss tgt[:, 1:].",
