@@ -5,7 +5,7 @@ A detector is a function (session, best hypothesis or None) -> findings. It runs
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
 from scratch_transformer.kit.judge.detectors.by_hand import BY_HAND
@@ -38,7 +38,8 @@ from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 
-DETECTORS = (
+Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
+DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *CACHE,
     *INVENTORY,
     *CONSTRUCTION,

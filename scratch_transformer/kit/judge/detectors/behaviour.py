@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -23,8 +23,6 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import OF_COUNTS, ONE_COUNT
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.recipe import RIGHT
-
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def input_changed(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -230,7 +228,7 @@ class Calls(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-BEHAVIOUR: tuple[tuple[tuple[str, ...], Detector], ...] = (
+BEHAVIOUR = (
     (("A12",), input_changed),
     (("B11",), other_in_training),
     (("LN7",), norm_of_the_batch),

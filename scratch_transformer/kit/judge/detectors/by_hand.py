@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from scratch_transformer.kit.judge.by_hand import compared
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -10,8 +10,6 @@ from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import AVERAGED, STOPS
-
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def other_gradients(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -24,4 +22,4 @@ def other_gradients(session: Session, best: Hypothesis | None) -> Iterator[Findi
         yield Finding(MISTAKES["B33"], evidence + more, form, name=name)
 
 
-BY_HAND: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B33",), other_gradients),)
+BY_HAND = ((("B33",), other_gradients),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
@@ -17,7 +17,6 @@ from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 CHUNKS: tuple[tuple[int, ...], ...] = ((3, 1, 1), (1, 1, 1, 1, 1))
 """A prompt and two more tokens; where a prompt is refused, one token after the other."""
 UNCHECKED = "Its cache was not checked, as it stops when it is given one token after the other"
@@ -132,4 +131,4 @@ def _probe(session: Session) -> Probe | None:
     return None
 
 
-CACHE: tuple[tuple[tuple[str, ...], Detector], ...] = ((("P7", "K1"), cached),)
+CACHE = ((("P7", "K1"), cached),)

@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from scratch_transformer.kit.mistakes.construction import (
     SHARED_VALUES,
 )
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 INITIALISES = re.compile(
     r"\.apply\((self\.)?\w*init|(?<!self)\.reset_parameters\(|parameters\(\)\s*:[\s\S]{0,200}?(init\.|xavier|kaiming|normal_|uniform_)"
 )
@@ -202,7 +201,7 @@ def _is_told_of_groups(session: Session) -> bool:
         return True
 
 
-CONSTRUCTION: tuple[tuple[tuple[str, ...], Detector], ...] = (
+CONSTRUCTION = (
     (("B21",), made_in_forward),
     (("B22",), uninitialised),
     (("A28",), small_projections),

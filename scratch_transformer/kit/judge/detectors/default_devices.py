@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
@@ -17,7 +17,6 @@ from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 DEVICE = "device"
 
 
@@ -57,4 +56,4 @@ def _is_left_on_the_cpu(call: ast.Call, cls: type[nn.Module], forward: Any) -> b
     return str(default) == "cpu" and not is_given
 
 
-DEFAULT_DEVICES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B32",), told_no_device),)
+DEFAULT_DEVICES = ((("B32",), told_no_device),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -20,8 +20,6 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import ALWAYS_MASKED, NEEDS_MASK, NO_DROPOUT, OF_NO_MASK, OF_SHAPES
-
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -199,7 +197,7 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}".removesuffix(": ")
 
 
-DEFAULTS: tuple[tuple[tuple[str, ...], Detector], ...] = (
+DEFAULTS = (
     (("B26",), stops_without_positions),
     (("B26",), stops_with_gradients),
     (("B26",), stops_as_by_default),

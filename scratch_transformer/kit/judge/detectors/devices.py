@@ -6,7 +6,7 @@ import ast
 import inspect
 import linecache
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import torch
@@ -23,8 +23,6 @@ from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import NOWHERE_ELSE
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
-
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -204,4 +202,4 @@ def _is_mask(value: Tensor) -> bool:
     return bool(lower != upper) and all(len(half.unique()) <= 2 for half in (square[inside], square[~inside]))
 
 
-DEVICES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("P5", "A30", "B32"), left_behind),)
+DEVICES = ((("P5", "A30", "B32"), left_behind),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -25,7 +25,6 @@ from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
 from scratch_transformer.kit.mistakes.paths import ON_RESIDUAL
 from scratch_transformer.kit.report import sums
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LAST = ("w_o", "linear2")
 """What computes a sublayer's output."""
 AFTER_EVAL = "After model.eval(), two calls with the same input give different outputs."
@@ -387,7 +386,7 @@ def _is_told_of_attention(module: nn.Module | None) -> bool:
     return bool(fields) and all("att" in name for name in fields)
 
 
-DROPOUT: tuple[tuple[tuple[str, ...], Detector], ...] = (
+DROPOUT = (
     (("B12",), random_in_evaluation),
     (("A18", "A17"), attention_dropout),
     (("B6",), residual_dropout),

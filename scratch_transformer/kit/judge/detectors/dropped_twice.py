@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from torch import Tensor
@@ -18,7 +18,6 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 SAME_NUMBERS = (
     *("view", "reshape", "transpose", "permute", "contiguous", "flatten", "unflatten", "squeeze", "unsqueeze"),
     *("clone", "to", "float", "double", "type", "swapaxes", "expand"),
@@ -64,4 +63,4 @@ def dropped_twice(session: Session, best: Hypothesis | None) -> Iterator[Finding
         yield Finding(MISTAKES["B34"], f"{said}: of numbers that are dropped with p = 0.1, 19 % are. {DONE_AT}{second}")
 
 
-DROPPED_TWICE: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B34",), dropped_twice),)
+DROPPED_TWICE = ((("B34",), dropped_twice),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -22,7 +22,6 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import SECOND_TABLE
 from scratch_transformer.kit.recipe import RIGHT
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 COUNTED_IN_ITS_TYPE = re.compile(r"arange\([^\n]*(\w\.dtype|type_as|\.to\(\w+\))")
 OTHER_PAD = 2
 PADDINGS = ("padding_idx", "pad", "src_pad", "tgt_pad")
@@ -188,7 +187,7 @@ def _with_length(candidate: Candidate, length: int) -> Candidate:
         return candidate
 
 
-EMBEDDING: tuple[tuple[tuple[str, ...], Detector], ...] = (
+EMBEDDING = (
     (("E4", "E5"), padding_rows),
     (("P6",), too_long),
     (("P8",), few_digits),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,8 +15,6 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.paths import OF_LENT_LAYERS
-
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def memory_first(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -38,4 +36,4 @@ def memory_first(session: Session, best: Hypothesis | None) -> Iterator[Finding]
         yield Finding(MISTAKES["B25"], said, OF_LENT_LAYERS)
 
 
-HANDED: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B25",), memory_first),)
+HANDED = ((("B25",), memory_first),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,7 +17,6 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import ZERO_TIMES_INFINITY
 from scratch_transformer.kit.recipe import RIGHT
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 PRODUCTS = ("mul", "mul_", "multiply", "__mul__", "__rmul__", "__imul__")
 
 
@@ -60,4 +59,4 @@ def _has_mask(inputs: Inputs) -> bool:
     return any("mask" in name and value is not None for name, value in inputs.items())
 
 
-INFINITY: tuple[tuple[tuple[str, ...], Detector], ...] = ((("A4",), zero_times_infinity),)
+INFINITY = ((("A4",), zero_times_infinity),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -22,7 +22,6 @@ from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import OF_PLACES, OF_ROWS
 from scratch_transformer.kit.mistakes.paths import IN_AND_AROUND
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 FILLS_NORMS = re.compile(r"isinstance\(\w+, [^)\n]*Norm|\bones_\(|\.fill_\(1")
 """In a file that fills its parts' weights later, that it fills norms too."""
 
@@ -321,7 +320,7 @@ def norm_beside(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             return
 
 
-INVENTORY: tuple[tuple[tuple[str, ...], Detector], ...] = (
+INVENTORY = (
     (("LN4",), scalar_norm),
     (("LN4",), norm_of_places),
     (("B15",), one_norm),

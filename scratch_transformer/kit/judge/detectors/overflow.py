@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,7 +16,6 @@ from scratch_transformer.kit.kind import Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import CUT_OFF
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LIMITS = ("clamp", "clamp_", "clip", "clip_", "clamp_max", "clamp_max_", "minimum", "min")
 SHIFT = 1000.0
 """Added to all logits: their differences, and with them the loss, stay what they were."""
@@ -61,4 +60,4 @@ def overflowing_loss(session: Session, best: Hypothesis | None) -> Iterator[Find
 OF_LOSSES = "F.cross_entropy(logits, target), or torch.log_softmax(logits, -1), which subtract the largest logit first."
 
 
-OVERFLOW: tuple[tuple[tuple[str, ...], Detector], ...] = ((("A26",), overflowing_loss),)
+OVERFLOW = ((("A26",), overflowing_loss),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 
@@ -12,8 +12,6 @@ from scratch_transformer.kit.judge.training import in_training
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 P, NUMBERS = 0.2, (40, 50, 60)
 FAR = 0.02
@@ -41,4 +39,4 @@ def of_ones(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         )
 
 
-OWN_DROPOUT: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B11",), of_ones),)
+OWN_DROPOUT = ((("B11",), of_ones),)

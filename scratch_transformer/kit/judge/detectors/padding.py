@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from torch import nn
 
@@ -14,8 +14,6 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import ROWS_TOO
-
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def blocked_rows(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -38,4 +36,4 @@ def on_the_cpu(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         yield from of_calls(stopping)
 
 
-PADDING: tuple[tuple[tuple[str, ...], Detector], ...] = ((("A11",), blocked_rows), (("B32",), on_the_cpu))
+PADDING = ((("A11",), blocked_rows), (("B32",), on_the_cpu))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from scratch_transformer.kit.kind import Finding, Inputs
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import POOLED
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 LONGER = 3
 FIX = (
     "keep = (ids != pad).unsqueeze(-1); (x * keep).sum(1) / keep.sum(1) is the mean over the real tokens; or the first "
@@ -56,4 +55,4 @@ def _off(difference: Tensor, of: Tensor) -> float:
     return float(difference.abs().max() / of.abs().max())
 
 
-POOLED_PADDING: tuple[tuple[tuple[str, ...], Detector], ...] = ((("A24",), pooled_padding),)
+POOLED_PADDING = ((("A24",), pooled_padding),)

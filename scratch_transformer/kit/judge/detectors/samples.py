@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -20,7 +20,6 @@ from scratch_transformer.kit.mistakes.embedding import IN_A_BATCH
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
 FIRST_ROW = {"position_axis": "none"}
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def of_three_samples(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -116,7 +115,7 @@ def rows_of_their_own(session: Session, best: Hypothesis | None) -> Iterator[Fin
             return
 
 
-SAMPLES: tuple[tuple[tuple[str, ...], Detector], ...] = (
+SAMPLES = (
     (("B26",), of_three_samples),
     (("B26",), of_one_sample),
     (("P4", "B26"), in_a_batch),

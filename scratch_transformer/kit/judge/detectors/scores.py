@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -17,7 +17,6 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 SOFTMAX = ("softmax", "log_softmax", "exp", "exp_")
 """By hand it is exp(x), or exp(x - max)."""
 BLOCKED = -1e3
@@ -67,4 +66,4 @@ def dropped_scores(session: Session, best: Hypothesis | None) -> Iterator[Findin
         yield Finding(MISTAKES["A40"], said)
 
 
-SCORES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("A40",), dropped_scores),)
+SCORES = ((("A40",), dropped_scores),)

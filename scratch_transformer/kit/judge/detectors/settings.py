@@ -7,7 +7,7 @@ import dis
 import inspect
 import re
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -41,7 +41,6 @@ PYTORCH_EPS = 1e-5
 """The default of nn.LayerNorm."""
 MOST_EPS = 0.01
 """Of a norm, beside which the variance of ordinary tokens is large."""
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -272,7 +271,7 @@ def _width_outside(cls: type) -> str:
     return next((n for n in taken if n in told and isinstance(forward.__globals__.get(n), (int, float))), "")
 
 
-SETTINGS: tuple[tuple[tuple[str, ...], Detector], ...] = (
+SETTINGS = (
     (("A1",), scale_of_the_width),
     (("A15",), bias_flag),
     (("A19",), heads_that_do_not_divide),

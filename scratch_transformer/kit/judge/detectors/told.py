@@ -6,7 +6,7 @@ import dis
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import nn
@@ -19,7 +19,6 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 WIDE = 1031
 """A width of the feed-forward network, and a number of words, that rounding makes no other's."""
 NUMBERS = re.compile("layers|blocks|stacks|depth|(num|n)_(enc|dec)")
@@ -185,7 +184,7 @@ def _with_another(session: Session, file: dict[str, Any], name: str) -> str:
     return "" if is_same else "it gives something else"
 
 
-TOLD: tuple[tuple[tuple[str, ...], Detector], ...] = (
+TOLD = (
     (("B28",), other_number_of_layers),
     (("B29",), size_of_the_file),
     (("B29",), other_sizes),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -19,7 +19,6 @@ from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, OF_SHAPES, WIDTH_OF_HEADS, WIDTH_OF_MEMORY
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 WIDTH = re.compile(r"d_?k|d_?head|head_?(dim|size|width)|dim_?(per_?)?head|attention_head_size|dim_?k", re.IGNORECASE)
 """What tutorials call the width of a head."""
 OF_ENCODER = re.compile(
@@ -119,6 +118,6 @@ def _gives_the_same(session: Session, other: Candidate) -> bool:
     return torch.equal(*outputs)
 
 
-UNHEARD: tuple[tuple[tuple[str, ...], Detector], ...] = (
+UNHEARD = (
     (("B26",), width_within), (("B29",), width_of_heads), (("B29",), width_of_the_encoder), (("B29",), probability),
 )  # fmt: skip
