@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -19,7 +19,6 @@ from scratch_transformer.kit.kind import NO_MASK, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import DOES_UNHEARD_FLAG, OTHER_THAN_ASKED, UNHEARD_FLAG
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 ORDER = re.compile(r"(is_|use_)?(norm_?first|pre_?(layer_?)?norm|pre_?ln|norm_?before|normalize_before)", re.I)
 """True asks for pre-norm."""
 BIAS, CAUSAL = re.compile(r"(use_|\w+_)?bias", re.I), re.compile(r"(is_|use_)?causal(_mask)?", re.I)
@@ -125,4 +124,4 @@ def _is_heard(session: Session, name: str) -> bool:
     return any(not torch.equal(*(call(one, result.probe.inputs) for one in built)) for result in session.ran)
 
 
-FLAGS: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B29",), ignored_flags),)
+FLAGS = ((("B29",), ignored_flags),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from torch import Tensor, nn
 
@@ -20,7 +20,6 @@ from scratch_transformer.kit.mistakes.construction import (
     POSITIVE_TABLE,
 )
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 OF_TABLES = re.compile(r"(?i)emb|pos|tok|lut|table|cls|^pe$")
 """What tables of words and of positions are called, of which a row is taken and none is multiplied."""
 FEWEST = 40
@@ -58,4 +57,4 @@ def _is_table(session: Session, module: nn.Module, name: str) -> bool:
     return is_of_kind or isinstance(module.get_submodule(owner), nn.Embedding) or OF_TABLES.search(own) is not None
 
 
-POSITIVE: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B22",), all_positive),)
+POSITIVE = ((("B22",), all_positive),)

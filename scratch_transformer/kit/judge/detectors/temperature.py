@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from scratch_transformer.kit.definitions import nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.frames import DONE_AT
@@ -12,8 +12,6 @@ from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.optimizing import DOES_DIVIDE_BY_ZERO, ZERO_BY_DEFAULT
-
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 
 
 def zero_by_default(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -43,4 +41,4 @@ def _divisor(node: ast.AST) -> str:
     return ast.unparse(node.args[-1]) if is_call and node.args else ""  # type: ignore[attr-defined]
 
 
-TEMPERATURE: tuple[tuple[tuple[str, ...], Detector], ...] = ((("S1",), zero_by_default),)
+TEMPERATURE = ((("S1",), zero_by_default),)
