@@ -743,3 +743,69 @@ def test_cosines_and_sines_of_every_sentence_in_a_tuple(keys, ids, tmp_path):
     """(batch, length, d_k), as a model makes them once for all its layers."""
     result = check_text(IN_A_TUPLE.replace("KEYS", keys), tmp_path)["LlamaAttention"]
     assert (result.verdict in FINE, result.severe) == (not ids, ids), result
+
+
+@pytest.mark.parametrize("keys, ids", [("turned(k, cos, sin)", []), ("k", ["R4"])])
+def test_what_is_taken_apart_is_a_pair_and_tells_positions_by_itself(keys, ids, tmp_path):
+    """So optional positions beside it are left out, and no time is lost with tables that are no pair."""
+    text = IN_A_TUPLE.replace("KEYS", keys).replace("position_embeddings", "pos_embds")
+    text = text.replace("pos_embds):", "pos_embds, past_key_value=None, positions_ids=None):")
+    result = check_text(text, tmp_path)["LlamaAttention"]
+    assert (result.verdict in FINE, result.severe) == (not ids, ids), result
+
+
+COMPLEX = """
+def apply_rotary(x, m_theta_complex):
+    z = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2)) * m_theta_complex[None, :, None]
+    return torch.view_as_real(z).reshape(*x.shape).type_as(x)
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, dim, n_heads):
+        super().__init__()
+        self.h = n_heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(dim, dim, bias=False) for _ in range(4))
+
+    def forward(self, x, m_theta_complex):
+        q, k, v = (proj(x).unflatten(-1, (self.h, -1)) for proj in (self.wq, self.wk, self.wv))
+        q, k = apply_rotary(q, m_theta_complex), KEYS
+        y = F.scaled_dot_product_attention(*(each.transpose(1, 2) for each in (q, k, v)), is_causal=True)
+        return self.wo(y.transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("keys, ids", [("apply_rotary(k, m_theta_complex)", []), ("k", ["R4"])])
+def test_complex_numbers_are_angles_whatever_they_are_of(keys, ids, tmp_path):
+    found = check_text(COMPLEX.replace("KEYS", keys), tmp_path)
+    assert found["apply_rotary"].verdict in FINE, found["apply_rotary"]
+    assert found["SelfAttention"].severe == ids
+
+
+WRITTEN_BASE = """
+from dataclasses import dataclass
+
+
+@dataclass
+class Config:
+    hidden_size: int = 24
+    num_attention_heads: int = 3
+    rope_theta: float = 1e6
+
+
+class RotaryEmbedding(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        d, self.base = config.hidden_size // config.num_attention_heads, 1000000.0
+        self.register_buffer("inv_freq", STEP / self.base ** (torch.arange(0, d, 2).double() / d))
+
+    def forward(self, x, position_ids):
+        freqs = position_ids[..., None] * self.inv_freq
+        emb = torch.cat((freqs, freqs), -1)
+        return emb.cos(), emb.sin()
+"""
+
+
+@pytest.mark.parametrize("step, is_right", [("1.0", True), ("1.1", False)])
+def test_a_base_that_a_class_has_written_in_is_its_own_whatever_its_config_says(step, is_right, tmp_path):
+    result = check_text(WRITTEN_BASE.replace("STEP", step), tmp_path)["RotaryEmbedding"]
+    assert (result.verdict in FINE) == is_right, result

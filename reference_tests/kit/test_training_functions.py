@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text, reported, written
 from scratch_transformer.kit.checking import Checking
 
 pytestmark = pytest.mark.long
@@ -101,6 +101,26 @@ def test_norms_and_biases_do_not_shrink(text, name, old, new, forms, tmp_path):
     result = check_text(text.replace(old, new, 1), tmp_path)[name]
     assert result.kind == "DecayGroups"
     assert [(m["id"], m["form"]) for m in result.document()["mistakes"]] == [("O11", form) for form in forms], result
+
+
+OF_ITS_OWN_PARTS = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.ModuleDict({"layers": nn.Linear(3, 3)})
+
+    def forward(self, x):
+        return self.inner.layers(x)
+
+    def setup_optimizers(self, lr, weight_decay=0.0):
+        return torch.optim.AdamW(self.inner.layers.parameters(), lr=lr, weight_decay=weight_decay)
+"""
+
+
+def test_what_a_model_lacks_that_the_kit_made_is_no_mistake_of_the_method(tmp_path):
+    report = reported(written(OF_ITS_OWN_PARTS, tmp_path))
+    assert not any(result.severe for result in report.results)
+    assert any("Net.setup_optimizers (it asks its model for .inner" in said for said in report.ignored), report.ignored
 
 
 ONE_GROUP = "everything shrinks, as all weights are in one group"

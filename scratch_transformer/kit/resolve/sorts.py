@@ -191,6 +191,7 @@ def _defined(nodes: Iterable[ast.AST]) -> set[str]:
     return found | {(one.asname or one.name).partition(".")[0] for one in names}
 
 
+OF_THE_KITS_MODEL = re.compile(r"'ModuleDict' object has no attribute '(\w+)'")
 MOST_SAID = 90
 """Letters of what something stops with."""
 
@@ -202,6 +203,8 @@ def left_of(thing: Any, kind: str, verdict: str, problem: str, components: Itera
         return why
     if verdict == "unknown mismatch":
         return f"it computes something else than what is called {kind} here"
+    if asked := OF_THE_KITS_MODEL.search(problem):
+        return f"it asks its model for .{asked[1]}, which the small model that {kind} is tried with has not"
     said = problem.partition(" (")[0].strip().rstrip(".")
     said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID].rstrip()}…"
     return f"tried as {kind}: {said}" if said else f"it is no {kind}"

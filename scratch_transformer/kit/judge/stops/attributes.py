@@ -138,7 +138,7 @@ def is_own_module(owner: object, name: str) -> bool:
     if not isinstance(owner, nn.Module) or type(owner).__name__ != name:
         return False
     classes = own_classes(owner)
-    is_own = not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
+    is_own = bool(classes) and not any(cls.__module__.startswith("scratch_transformer.kit.") for cls in classes)
     return is_own and not any(_has_strange_base(cls) or "__getattr__" in vars(cls) for cls in classes)
 
 

@@ -18,6 +18,8 @@ from scratch_transformer.kit.resolve.weights.layout import walk
 OPTIONAL = ("num_kv_heads", "d_k", "wide_qk_norm")
 """Settings that a kind need not have."""
 READ = ("rope_base", "num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d_k", "max_len")
+WRITTEN = ("rope_base",)
+"""Of these the ones that what was told a config may write itself, whatever that says: self.base = 1e6."""
 LEAST = {"rope_base": 2}
 """Below it an attribute of such a name is something else: pos_base = 0, where a cache stands."""
 
@@ -34,7 +36,7 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
     if not isinstance(made, nn.Module):
         return settings
     for name in kind.defaults:
-        if name not in used and name in READ:
+        if name in READ and (name not in used or name in WRITTEN):
             value = attribute(made, name)
             value = _written_heads(made) if value is None and name == "num_heads" else value
             if value is not None:

@@ -175,7 +175,10 @@ def plans(
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     kept, mask_like = _kept(mask_like, function)
-    extra = {**_beside(others, tensors, tables, settings), **dict.fromkeys(kept, beside.KEPT)}
+    extra = {
+        **_beside(others, tensors, tables, settings, source_of(inspect.unwrap(function))),
+        **dict.fromkeys(kept, beside.KEPT),
+    }
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
     masks = _mask_parameters(mask_like, inputs)
@@ -202,7 +205,7 @@ def plans(
 
 def _beside(
     parameters: list[inspect.Parameter], tensors: tuple[str, ...], tables: Sequence[tuple[Tensor, ...] | nn.Module],
-    settings: Mapping[str, Any],
+    settings: Mapping[str, Any], code: str,
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Parameters that take positions, tables of angles or lengths -> what they may be given; optional ones: tables."""
     is_of_words = "next_logits" in tensors or not {"x", "query", "ids", "src"} & set(tensors)
@@ -219,6 +222,8 @@ def _beside(
             found[parameter.name] = scales if is_open else [parameter.default, *scales]
             continue
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
+        if re.search(rf"\w+, *\w+ *= *{parameter.name}\b", code):  # cos, sin = position_embeddings
+            values.sort(key=lambda value: isinstance(value, beside.Table) and len(value.parts) != 2)
         if counts_rows:  # of a table that begins with the first position
             values.sort(key=lambda value: isinstance(value, beside.Table) and not value.whole)
         turns = bool(values) and isinstance(values[0], (beside.Table, beside.Turning))
@@ -232,7 +237,9 @@ def _beside(
             )  # what may turn and need not, of no such kind
             last = [] if is_open or first or isinstance(values[0], beside.Table) else [None]
             found[parameter.name] = [*first, *values, *last]
-    return found
+    turns = any(isinstance(values[0], (beside.Table, beside.Turning)) for values in found.values())
+    counted = [n for n, values in found.items() if None in values and isinstance(values[-1], beside.Positions)]
+    return found | {name: [None] for name in counted if turns}  # what turns tells where
 
 
 def _kept(masks: list[inspect.Parameter], function: Any) -> tuple[list[str], list[inspect.Parameter]]:
