@@ -205,7 +205,7 @@ class FeedForward(nn.Module):
 @pytest.mark.parametrize(
     "more, first",
     [
-        ("bias=True", "pass"),
+        ("verbose=False", "pass"),
         ("max_len=None", "assert max_len is None, 'there is no longest one'"),
     ],
     ids=["a list of layers", "a number is refused"],
@@ -219,7 +219,7 @@ def test_what_is_none_by_default_is_left_so_where_a_number_stops_it(more, first,
 
 
 def test_a_type_by_default_was_to_be_an_annotation(tmp_path):
-    text = OPEN.format(more="bias=True", first="pass").replace("d_model, d_ff", "d_model=int, d_ff=int", 1)
+    text = OPEN.format(more="verbose=False", first="pass").replace("d_model, d_ff", "d_model=int, d_ff=int", 1)
     (result,) = check_text(text, tmp_path).values()
     assert result.verdict == "matches the builtin"
 
@@ -319,7 +319,7 @@ def test_a_module_that_is_not_made_one_is_named_where_its_constructor_begins(tmp
     results = check_text(text, tmp_path)
     lines = (tmp_path / "learner.py").read_text().splitlines()
     assert {name: [m.id for m in result.mistakes] for name, result in results.items()} == {
-        "AttentionHead": ["LN8"], "MultiHeadAttention": ["LN8"],
+        "AttentionHead": ["LN8", "B10", "A14"], "MultiHeadAttention": ["LN8", "A19"],
     }  # fmt: skip
     for result in results.values():
         assert "def __init__(self" in lines[result.mistakes[0].line - 1]

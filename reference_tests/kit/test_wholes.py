@@ -244,11 +244,11 @@ def test_what_is_wrong_in_a_part_that_is_never_called_explains_nothing(output, i
 
 NORM_AT_THE_END = """
 class Encoder(nn.Module):
-    def __init__(self, d_model, num_heads, d_ff, num_layers, norm_first=False):
+    def __init__(self, d_model, num_heads, d_ff, num_layers, ends_normed=False):
         super().__init__()
         layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, 0.0, batch_first=True)
         layers = [copy.deepcopy(layer) for _ in range(num_layers)]
-        self.layers, self.norm, self.norm_first = nn.ModuleList(layers), nn.LayerNorm(d_model), norm_first
+        self.layers, self.norm, self.ends_normed = nn.ModuleList(layers), nn.LayerNorm(d_model), ends_normed
 
     def forward(self, x):
         for layer in self.layers:
@@ -259,7 +259,7 @@ class Encoder(nn.Module):
 
 @pytest.mark.parametrize("last, ids", [("return self.norm(x)", []), ("return x", ["B30"]),
                                        ("self.norm(x); return x", ["B30"]),
-                                       ("return self.norm(x) if self.norm_first else x", [])])  # fmt: skip
+                                       ("return self.norm(x) if self.ends_normed else x", [])])  # fmt: skip
 def test_a_norm_that_is_made_and_never_used(last, ids, tmp_path):
     """Where it is left out as its settings say, all is well; a result that is thrown away is none."""
     result = check_text(NORM_AT_THE_END.replace("LAST", last), tmp_path)["Encoder"]

@@ -1,4 +1,4 @@
-"""What is behind a stop (B26): where it has one repair alone, that is made in memory, and all is judged again.
+"""What is behind a stop (B26, LN8): where it has one repair alone, that is made in memory, and all is judged again.
 
 The mistake stays the one that is named first, with the learner's own line and what should stand there.
 """
@@ -110,7 +110,7 @@ class Behind:
         if finding is None or repair is None:
             return None
         finding = replace(finding, fix=repair.fix)
-        if not repair.edits:
+        if not repair.edits or finding.mistake.id == "LN8":  # a constructor is shown where it begins
             return Made(repair, value, located(finding, value, self.now(source)), finding)
         at = _place(error)[1]
         line = at if at in repair.lines else repair.lines[0]

@@ -1,4 +1,4 @@
-"""What mends a stop (B26) in one way and no other, in memory alone: a name that is misspelt, an import that is missing.
+"""What mends a stop (B26, LN8) in one way and no other, in memory alone: a misspelt name, a missing import or super.
 
 repair_of(…) finds it, install(…) lets the loaded code run as if it had been made. The learner's file stays as it is.
 """
@@ -22,6 +22,8 @@ def repair_of(thing: object, finding: Finding, error: BaseException | None, load
 
     load: what a file defines.
     """
+    if finding.mistake.id == "LN8" and isinstance(thing, type):
+        return methods.of_base(thing)
     if finding.mistake.id != "B26" or finding.severity != "mistake" or error is None:
         return None
     if isinstance(thing, type) and (found := methods.of_forward(thing)) is not None:
