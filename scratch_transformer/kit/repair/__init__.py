@@ -10,7 +10,7 @@ from types import FrameType
 
 from scratch_transformer.kit.judge.frames import is_learners
 from scratch_transformer.kit.kind import Finding
-from scratch_transformer.kit.repair import attributes, kept, keywords, methods, names
+from scratch_transformer.kit.repair import attributes, kept, keywords, methods, names, twice
 from scratch_transformer.kit.repair.edits import Repair
 from scratch_transformer.kit.repair.install import Undo, install, run, show
 
@@ -34,6 +34,7 @@ def repair_of(thing: object, finding: Finding, error: BaseException | None, load
     owner = type(frame.f_locals.get("self"))
     looks = (
         lambda: methods.of_constructor(owner, finding.form),
+        lambda: twice.of_two(error, frame, finding.form),
         lambda: attributes.of_itself(error, frame, finding.form),
         lambda: attributes.of_others(error, frame, finding.form),
         lambda: attributes.of_shapes(error, frame, finding.form),
