@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
+from scratch_transformer.kit.judge.detectors.besides import BESIDES
 from scratch_transformer.kit.judge.detectors.by_hand import BY_HAND
 from scratch_transformer.kit.judge.detectors.cache import CACHE
 from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
@@ -67,6 +68,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *SAMPLES,
     *TEMPERATURE,
     *DEFAULTS,
+    *BESIDES,
 )
 
 
