@@ -13,10 +13,10 @@ from typing import Any
 
 from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.judge import neighbours
+from scratch_transformer.kit.judge.frames import Function
 
 MOST_DEEP = 6
 """From attention to layer, stack, side, model and the training script."""
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def may_leave_out(thing: Any, parameter: str) -> bool:

@@ -16,12 +16,10 @@ from torch import Tensor, nn
 from scratch_transformer.kit.judge.variants import Variants, called, copies
 from scratch_transformer.kit.kind import Candidate, Oracle, Probe, Settings, State, asked_of
 from scratch_transformer.kit.recipe import Recipe
+from scratch_transformer.kit.report.words import ROUNDED
 
 EXACT = 1e-9
 """Largest relative error of what agrees, in float64. Rounding differs by 1e-15; sensitive probes amplify it."""
-
-ROUNDED = 2e-5
-"""The same for code that goes through float32 somewhere, such as a table of positions made in float32."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ The kinds are those of the paper, by the same names: a learner's encoder layer i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import blocks, models
-from scratch_transformer.kit.kinds.choices import Choices, combined
+from scratch_transformer.kit.kinds.choices import Choices, Options, combined
 from scratch_transformer.kit.kinds.layers import GATED_MISTAKES, OUTPUTS
 from scratch_transformer.kit.kinds.llama import (
     FEEDS,
@@ -27,7 +26,6 @@ from scratch_transformer.kit.kinds.llama import (
 )
 from scratch_transformer.kit.kinds.rotary import BASE
 
-Options = Mapping[str, Mapping[str, Any]]
 UNTURNED = (("cross_attn", (("rotary", "none"),)),)
 """Queries of the target and keys of the source have positions of two sequences, so that many turn neither."""
 BY_ITSELF: Options = {**TURNED, **NO_TURN}

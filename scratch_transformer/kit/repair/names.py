@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.judge.frames import line_of, parsed
+from scratch_transformer.kit.judge.frames import Function, line_of, parsed
 from scratch_transformer.kit.judge.stops import meant as meant_by
 from scratch_transformer.kit.judge.stops.attributes import own_classes
 from scratch_transformer.kit.kinds import KINDS
@@ -25,7 +25,6 @@ from scratch_transformer.kit.resolve.names.words import words
 OF_TORCH = {"Linear", "Dropout", "ReLU", "GELU", "Softmax", "ModuleList", "ModuleDict", "Sequential", "Parameter",
             "Module"}  # fmt: skip
 """What learners take from torch.nn, and write no class of their own for."""
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 Load = Callable[[Path], dict[str, Any]]
 """From the path of a file to what it defines."""
 

@@ -59,7 +59,6 @@ OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
 OF_ITSELF = {("A24", "padding is ignored")}
 """Made by what should ask for something and does not: no line of its parts is at fault."""
 NUMBER = re.compile(r"[\d.]+(e-?\d+)?")
-PRODUCT = re.compile(r" @ |matmul|bmm|einsum|dot\(")
 NETWORK = re.compile(r"(?i)feed|ffn|mlp|^pw?ff?")
 OF_RMS = (
     "None is needed: it is to be the one that the weights were trained with, 1e-5 in Llama, 1e-6 in Qwen, and "
@@ -407,7 +406,7 @@ def _is_no_network(room: _Room) -> tuple[bool, bool]:
 def _is_elsewhere(room: _Room) -> tuple[bool, bool]:
     """Sorts the softmax of a product first, then what is called attention."""
     code = "\n".join(room.lines)
-    return not ("softmax" in code and PRODUCT.search(code)), "att" not in room.name.lower()
+    return not ("softmax" in code and scales.SCORES.search(code)), "att" not in room.name.lower()
 
 
 def _silent(lines: list[str]) -> set[int]:

@@ -26,6 +26,7 @@ from scratch_transformer.kit.definitions import (
     tree_of,
 )
 from scratch_transformer.kit.discover.placeholders import Missing
+from scratch_transformer.kit.judge.frames import Function
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.kind import NETWORKS
 from scratch_transformer.kit.resolve import structure
@@ -80,7 +81,6 @@ NOTHING = (
     *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS, LISTS)),
 )
 """How the reasons begin for which there is nothing to judge."""
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def why_not(thing: Any) -> str:
@@ -449,7 +449,7 @@ def _own(function: Any) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        if not isinstance(node, (*Function, ast.ClassDef, ast.Lambda)):
+        if not isinstance(node, (Function, ast.ClassDef, ast.Lambda)):
             waiting += ast.iter_child_nodes(node)
 
 

@@ -11,7 +11,7 @@ from types import FrameType
 from torch import nn
 
 from scratch_transformer.kit.definitions import file_of, is_of_torch, namespace_of, source_of, text_of_file, tree_of
-from scratch_transformer.kit.judge.frames import function_of, nodes_at
+from scratch_transformer.kit.judge.frames import Function, function_of, nodes_at
 from scratch_transformer.kit.judge.stops import unset
 
 NOTHING = ("", "")
@@ -19,7 +19,6 @@ OF_MODELS = re.compile(
     r"^class \w*(Transformer|Model|GPT|Seq2Seq|EncoderDecoder|Llama)\(", re.MULTILINE | re.IGNORECASE
 )
 OF_ATTRIBUTES = re.compile(r"^'(\w+)' object has no attribute '(\w+)'")
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:

@@ -49,7 +49,7 @@ def _number(part: nn.Module) -> int:
     if not inspect.isfunction(forward) or (forward.__module__ or "").startswith(OTHERS):
         return 0
     nodes = nodes_of(forward)
-    if any(isinstance(n, (*Function.__args__, ast.Lambda)) for n in nodes[1:]):
+    if any(isinstance(n, (Function, ast.Lambda)) for n in nodes[1:]):
         return 0
     values = [n.value for n in nodes if isinstance(n, ast.Return)]
     numbers = {len(v.elts) if isinstance(v, ast.Tuple) and not _has_star(v) else 0 for v in values}
@@ -69,7 +69,7 @@ def _is_single(part: nn.Module, depth: int = DEEP) -> bool:
     if depth == 0 or not inspect.isfunction(forward) or (forward.__module__ or "").startswith(OTHERS):
         return False
     nodes = nodes_of(forward)
-    has_others = any(isinstance(n, (*Function.__args__, ast.Lambda)) for n in nodes[1:])
+    has_others = any(isinstance(n, (Function, ast.Lambda)) for n in nodes[1:])
     returned = [n.value for n in nodes if isinstance(n, ast.Return)]
     return not has_others and bool(returned) and all(_is_tensor(one, part, nodes, depth) for one in returned)
 

@@ -82,7 +82,7 @@ def _returned(owner: type) -> Made | None:
     if not inspect.isfunction(forward):
         return None
     nodes = nodes_of(forward)
-    if any(isinstance(node, (*Function.__args__, ast.Lambda)) for node in nodes[1:]):  # they return, too
+    if any(isinstance(node, (Function, ast.Lambda)) for node in nodes[1:]):  # they return, too
         return None
     found = {
         _made(value, nodes, forward) for node in nodes if isinstance(node, ast.Return) for value in _given(node, nodes)
