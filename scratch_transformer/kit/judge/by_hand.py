@@ -18,7 +18,7 @@ from scratch_transformer.kit.arrays.module import OfArrays, roots_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import copies, with_gradients
-from scratch_transformer.kit.kind import Probe
+from scratch_transformer.kit.kind import Inputs, Probe
 from scratch_transformer.kit.mistakes.construction import AVERAGED, NOT_SUMMED, STOPS
 
 LEAST = 1e-4
@@ -30,7 +30,6 @@ MOST, SHOWN = 2, 3
 """Probes that are compared; names that are told."""
 GRADIENT = re.compile(r"^(d|dl|dld|dj|djd|grad|grads|gradient|gradients|g|delta|deltas|error|nabla|partial|gradof)$")
 """What the name of a gradient has besides that of the weight."""
-KEPT = re.compile(r"^d[A-Z_]|^d(_?l)?_?d|grad|delta|^d[a-z]{1,6}\d?$")
 
 
 @dataclass
@@ -45,6 +44,12 @@ class Comparison:
     wrong: dict[str, tuple[str, str]] = field(default_factory=dict)
     stopped: str = ""
 
+    def each_once(self) -> Comparison:
+        """Each name in one place, after several probes."""
+        self.left = [name for name in dict.fromkeys(self.left) if name not in (*self.right, *self.wrong)]
+        self.right = [name for name in dict.fromkeys(self.right) if name not in self.wrong]
+        return self
+
 
 @functools.lru_cache(maxsize=1)
 def compared(session: Session, best: Hypothesis | None) -> Comparison | None:
@@ -55,11 +60,9 @@ def compared(session: Session, best: Hypothesis | None) -> Comparison | None:
     if best is None or root is None or not root.backward_name or session.is_random:
         return None
     found = Comparison()
-    for result in [one for one in session.ran if not (one.probe.quiet or one.probe.provoking)][:MOST]:
-        _compare(session, best, root, result.probe, found)
-    found.left = [name for name in dict.fromkeys(found.left) if name not in (*found.right, *found.wrong)]
-    found.right = [name for name in dict.fromkeys(found.right) if name not in found.wrong]
-    return found
+    for probe in _probes(session):
+        _compare(session, best, root, probe, found)
+    return found.each_once()
 
 
 def is_applied(candidate: Any) -> bool:
@@ -72,8 +75,7 @@ def is_applied(candidate: Any) -> bool:
 def _of_applied(session: Session, best: Hypothesis) -> Comparison:
     """The gradients of the inputs, and of weights; where a flag hides the future, of the inputs with that, too."""
     found, candidate = Comparison(), session.candidate
-    probes = [one.probe for one in session.ran if not (one.probe.quiet or one.probe.provoking)][:MOST]
-    for probe in probes:
+    for probe in _probes(session):
         _compare_applied(session, best, probe, found, candidate)
     causal = next((one for one in (*session.probes, *session.left_out) if one.name == "causal"), None)
     if candidate.causal_flag and causal is not None and not found.stopped:
@@ -83,19 +85,29 @@ def _of_applied(session: Session, best: Hypothesis) -> Comparison:
             output = candidate.told_causal(**told)
             if output is not None and torch.allclose(output, expected, atol=LEAST):
                 _compare_applied(session, best, causal, found, lambda **given: candidate.told_causal(**told | given))
-    found.left = [name for name in dict.fromkeys(found.left) if name not in (*found.right, *found.wrong)]
-    found.right = [name for name in dict.fromkeys(found.right) if name not in found.wrong]
-    return found
+    return found.each_once()
+
+
+def _probes(session: Session) -> list[Probe]:
+    return [one.probe for one in session.ran if one.probe.is_ordinary][:MOST]
+
+
+def _right(
+    session: Session, best: Hypothesis, probe: Probe
+) -> tuple[Inputs, dict[str, Tensor], dict[str, Tensor | None], float]:
+    """Inputs; those with gradients; PyTorch's gradients of these and of the weights; the largest number in them."""
+    inputs, given = with_gradients(probe.inputs)
+    reference = session.module(best.recipe)
+    of = {**given, **dict(reference.named_parameters())}
+    with torch.enable_grad():
+        right = torch.autograd.grad(_loss(reference(**copies(inputs)), probe), [*of.values()], allow_unused=True)
+    size = max((float(one.abs().max()) for one in right if one is not None and one.numel()), default=0.0)
+    return inputs, given, dict(zip(of, right, strict=True)), size
 
 
 def _compare_applied(session: Session, best: Hypothesis, probe: Probe, found: Comparison, call: Any) -> None:
-    inputs, given = with_gradients(probe.inputs)
-    reference, candidate = session.module(best.recipe), session.candidate
-    weights = dict(reference.named_parameters())
-    with torch.enable_grad():
-        loss = _loss(reference(**copies(inputs)), probe)
-        right = torch.autograd.grad(loss, [*given.values(), *weights.values()], allow_unused=True)
-    expected = dict(zip((*given, *weights), right, strict=True))
+    candidate = session.candidate
+    inputs, given, expected, size = _right(session, best, probe)
     own = dict(candidate.module.named_parameters()) if candidate.module is not None else {}
     for weight in own.values():
         weight.grad = None
@@ -112,10 +124,9 @@ def _compare_applied(session: Session, best: Hypothesis, probe: Probe, found: Co
         return
     finally:
         candidate.differentiates = False
-    size = max((float(one.abs().max()) for one in right if one is not None and one.numel()), default=0.0)
     for name, value in given.items():
         _of_input(name, value.grad, expected[name], size, found)
-    placed = candidate.own_gradients({n: g for n, g in expected.items() if n in weights and g is not None})
+    placed = candidate.own_gradients({n: g for n, g in expected.items() if n not in given and g is not None})
     for path, gradient in placed.items():
         _of_input(path, own[path].grad if path in own else None, gradient, size, found)
 
@@ -135,13 +146,7 @@ def said(session: Session, best: Hypothesis | None) -> Iterator[str]:
 
 
 def _compare(session: Session, best: Hypothesis, root: OfArrays, probe: Probe, found: Comparison) -> None:
-    inputs, given = with_gradients(probe.inputs)
-    reference = session.module(best.recipe)
-    weights = dict(reference.named_parameters())
-    with torch.enable_grad():
-        loss = _loss(reference(**copies(inputs)), probe)
-        right = torch.autograd.grad(loss, [*given.values(), *weights.values()], allow_unused=True)
-    expected = dict(zip((*given, *weights), right, strict=True))
+    inputs, given, expected, size = _right(session, best, probe)
     passes = root.listen()
     session.candidate.differentiates = True
     try:
@@ -153,13 +158,12 @@ def _compare(session: Session, best: Hypothesis, root: OfArrays, probe: Probe, f
     if stops:
         _stopped(stops[0], probe, found)
         return
-    size = max((float(one.abs().max()) for one in right if one is not None and one.numel()), default=0.0)
     for name, value in given.items():
         _of_input(name, value.grad, expected[name], size, found)
     tokens = [int(np.prod(value.shape[:2])) for value in inputs.values() if isinstance(value, Tensor)]
     shape = next((value.shape for value in inputs.values() if isinstance(value, Tensor)), torch.Size())
     counts = {*tokens, *shape[:2]} - {1}
-    own = session.candidate.own_gradients({n: g for n, g in expected.items() if n in weights and g is not None})
+    own = session.candidate.own_gradients({n: g for n, g in expected.items() if n not in given and g is not None})
     ids = {path: id(values) for path, values in root.named_parameters(remove_duplicate=False)}
     for path, gradient in own.items():
         alike = [other for other in own if ids.get(other) == ids.get(path)]
