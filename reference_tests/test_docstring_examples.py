@@ -35,7 +35,7 @@ GIVEN = {
         MyLayerNorm, MyAttention = torch.nn.LayerNorm, torch.nn.MultiheadAttention
     """,
     "kit.judge.diagnose": """
-        from scratch_transformer.kit.kind import CanonicalCandidate
+        from reference_tests.kit.made import CanonicalCandidate
         from scratch_transformer.kit.kinds import KINDS
         candidate = CanonicalCandidate(KINDS["LayerNorm"], {}, RIGHT)
     """,

@@ -6,9 +6,43 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.diagnose import diagnose
-from scratch_transformer.kit.kind import CanonicalCandidate, Diagnosis, State
+from scratch_transformer.kit.judge.divergence import record
+from scratch_transformer.kit.kind import Candidate, Diagnosis, Kind, Settings, State
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.recipe import RIGHT, Recipe
+
+
+class CanonicalCandidate(Candidate):
+    """A module that is canonical already: the reference, or a variant."""
+
+    def __init__(
+        self, kind: Kind, settings: Settings | None = None, recipe: Recipe = RIGHT, module: nn.Module | None = None
+    ) -> None:
+        self.recipe = recipe
+        super().__init__(kind, module or kind.reference(settings, recipe), kind.complete(settings or {}))
+
+    def load(self, state: State) -> State:
+        assert self.module is not None
+        own = self.module.state_dict()
+        self.module.load_state_dict({name: state.get(name, values) for name, values in own.items()})
+        loaded = self.module.state_dict()
+        self.missing = frozenset(state.keys() - own.keys())
+        return {name: loaded.get(name, _neutral(name, values)) for name, values in state.items()}
+
+    def rebuild(self, **settings: Any) -> Candidate:
+        unknown = settings.keys() - self.settings.keys()
+        if unknown:
+            raise KeyError(f"{self.kind.name} has no setting {', '.join(sorted(unknown))}")
+        return CanonicalCandidate(self.kind, {**self.settings, **settings}, self.recipe)
+
+    def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
+        assert self.module is not None
+        return record(self.module, inputs)
+
+
+def _neutral(name: str, like: Tensor) -> Tensor:
+    """What a parameter that isn't there does: a bias adds 0, a norm's scale multiplies by 1."""
+    return like.new_zeros(like.shape) if name.endswith("bias") else like.new_ones(like.shape)
 
 
 class Made(CanonicalCandidate):

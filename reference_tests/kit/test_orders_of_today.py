@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import check_text
-from reference_tests.kit.made import variant
+from reference_tests.kit.made import CanonicalCandidate, variant
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.session import distance
-from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import IMPORTS, LESS, MORE, check_here, check_text, time_to_look, written
-from reference_tests.kit.made import variant
+from reference_tests.kit.made import CanonicalCandidate, variant
 from scratch_transformer.kit.canonical import rotary
 from scratch_transformer.kit.judge import designs
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.session import distance
 from scratch_transformer.kit.judge.variants import Variants
-from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.kinds.today import TODAY
 from scratch_transformer.kit.mistakes.normalization import OF_RMS

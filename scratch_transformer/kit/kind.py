@@ -401,57 +401,6 @@ class Candidate:
         return {}
 
 
-class CanonicalCandidate(Candidate):
-    """A module that is canonical already: the reference, a variant, or somebody's adapter."""
-
-    def __init__(
-        self, kind: Kind, settings: Settings | None = None, recipe: Recipe = RIGHT, module: nn.Module | None = None
-    ) -> None:
-        self.recipe = recipe
-        super().__init__(kind, module or kind.reference(settings, recipe), kind.complete(settings or {}))
-
-    def load(self, state: State) -> State:
-        assert self.module is not None
-        own = self.module.state_dict()
-        self.module.load_state_dict({name: state.get(name, values) for name, values in own.items()})
-        loaded = self.module.state_dict()
-        self.missing = frozenset(state.keys() - own.keys())
-        return {name: loaded.get(name, neutral(name, values)) for name, values in state.items()}
-
-    def rebuild(self, **settings: Any) -> Candidate:
-        unknown = settings.keys() - self.settings.keys()
-        if unknown:
-            raise KeyError(f"{self.kind.name} has no setting {', '.join(sorted(unknown))}")
-        return CanonicalCandidate(self.kind, {**self.settings, **settings}, self.recipe)
-
-    def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
-        assert self.module is not None
-        return record(self.module, inputs)
-
-
-def neutral(name: str, like: Tensor) -> Tensor:
-    """What a parameter that isn't there does: a bias adds 0, a norm's scale multiplies by 1."""
-    return like.new_zeros(like.shape) if name.endswith("bias") else like.new_ones(like.shape)
-
-
-def record(module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
-    """The output of every submodule in a call, by path, in the order in which they finish."""
-    outputs: dict[str, Tensor] = {}
-
-    def keep(path: str, module: nn.Module, args: Any, output: Any) -> None:
-        if isinstance(output, Tensor):
-            outputs.setdefault(path, output)
-
-    named = [(path, part) for path, part in module.named_modules() if path]
-    handles = [part.register_forward_hook(functools.partial(keep, path)) for path, part in named]
-    try:
-        module(**inputs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return outputs
-
-
 @dataclass(frozen=True)
 class Mistake:
     """An entry of the catalogue.

@@ -2,9 +2,9 @@
 
 import pytest
 
+from reference_tests.kit.made import CanonicalCandidate
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.places import Change, apart, by_side, compatible, merged
-from scratch_transformer.kit.kind import CanonicalCandidate
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.made import Made, variant
+from reference_tests.kit.made import CanonicalCandidate, Made, variant
 from scratch_transformer.kit.judge import session as judged
 from scratch_transformer.kit.judge.session import EXACT, Session, distance, in_precision
-from scratch_transformer.kit.kind import CanonicalCandidate, Probe
+from scratch_transformer.kit.kind import Probe
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
 

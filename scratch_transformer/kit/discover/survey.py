@@ -9,11 +9,6 @@ from dataclasses import dataclass
 from scratch_transformer.kit.discover.target import Source
 
 TRAINING_CALLS = {"backward", "fit", "zero_grad"}
-DOWNLOADS = {
-    "load_dataset": "datasets.load_dataset", "urlretrieve": "urllib.request.urlretrieve", "urlopen": "urlopen",
-    "hf_hub_download": "hf_hub_download", "snapshot_download": "snapshot_download",
-    "from_pretrained": "from_pretrained", "download_url": "download_url",
-}  # fmt: skip
 PURE_CALLS = {
     "len", "int", "float", "max", "min", "range", "list", "dict", "tuple", "set", "str", "bool", "round", "abs", "sum",
     "sorted", "zip", "enumerate", "device", "is_available", "sqrt", "TypeVar", "namedtuple", "dataclass", "field",
@@ -25,27 +20,22 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @dataclass(frozen=True)
 class Definition:
-    """A class or function at the top level of a source. parameters: of the function, or of the class's forward."""
+    """A class or function at the top level of a source."""
 
     name: str
-    is_class: bool
     line: int
-    parameters: tuple[str, ...] = ()
-    bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Survey:
     """What a source defines, and what keeps it from being imported.
 
-    error: of syntax, a sentence. trains: the line of a top-level statement that trains. downloads: (line, call) of one
-    that downloads.
+    error: of syntax, a sentence. trains: the line of a top-level statement that trains.
     """
 
     definitions: tuple[Definition, ...] = ()
     error: str = ""
     trains: int | None = None
-    downloads: tuple[int, str] | None = None
 
 
 def survey(source: Source) -> Survey:
@@ -55,10 +45,11 @@ def survey(source: Source) -> Survey:
     except (SyntaxError, ValueError, RecursionError) as error:
         line = getattr(error, "lineno", None)
         return Survey(error=f"{source.where(line)}: Python cannot read this: {getattr(error, 'msg', error)}")
-    definitions = {node.name: _definition(node) for node in _top(tree.body) if isinstance(node, DEFINITIONS)}
+    top = (node for node in _top(tree.body) if isinstance(node, DEFINITIONS))
+    definitions = {node.name: Definition(node.name, node.lineno) for node in top}
     trainers = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _trains(node)}
     trains = next((node.lineno for node in _actions(tree.body) if _starts_training(node, trainers)), None)
-    return Survey(tuple(definitions.values()), "", trains, _download(tree.body))
+    return Survey(tuple(definitions.values()), "", trains)
 
 
 def parse(source: Source) -> ast.Module:
@@ -88,22 +79,6 @@ def is_main_guard(node: ast.stmt) -> bool:
     }
 
 
-def _definition(node: ast.stmt) -> Definition:
-    assert isinstance(node, DEFINITIONS)
-    if not isinstance(node, ast.ClassDef):
-        return Definition(node.name, False, node.lineno, _parameters(node))
-    methods = {item.name: item for item in node.body if isinstance(item, ast.FunctionDef)}
-    call = methods.get("forward") or methods.get("__call__")
-    bases = tuple(ast.unparse(base) for base in node.bases)
-    parameters = _parameters(call)[1:] if call else ()
-    return Definition(node.name, True, node.lineno, parameters, bases)
-
-
-def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
-    arguments = node.args
-    return tuple(argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
-
-
 # ---- What happens at import ----
 
 
@@ -111,30 +86,23 @@ def _actions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     return (node for node in _top(body) if not isinstance(node, DEFINITIONS) and not is_main_guard(node))
 
 
-def calls(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """(line, last part of the name) of every call that happens when `node` runs, not inside definitions in it."""
+def calls(node: ast.AST) -> Iterator[str]:
+    """The last part of the name of every call that happens when `node` runs, not inside definitions in it."""
     stack = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, ast.Call):
-            name = getattr(current.func, "attr", getattr(current.func, "id", ""))
-            if name:
-                yield current.lineno, name
+        if isinstance(current, ast.Call) and (name := getattr(current.func, "attr", getattr(current.func, "id", ""))):
+            yield name
         stack.extend(child for child in ast.iter_child_nodes(current) if not isinstance(child, SCOPES))
 
 
 def _trains(node: ast.FunctionDef) -> bool:
-    return any(name in TRAINING_CALLS for part in node.body for _, name in calls(part))
+    return any(name in TRAINING_CALLS for part in node.body for name in calls(part))
 
 
 def _starts_training(node: ast.stmt, trainers: set[str]) -> bool:
-    names = {name for _, name in calls(node)}
+    names = {*calls(node)}
     return bool(names & TRAINING_CALLS or names & trainers)
-
-
-def _download(body: list[ast.stmt]) -> tuple[int, str] | None:
-    found = [(line, DOWNLOADS[name]) for node in _actions(body) for line, name in calls(node) if name in DOWNLOADS]
-    return min(found, default=None)
 
 
 # ---- What can be run safely ----
@@ -145,9 +113,9 @@ def is_harmless(node: ast.stmt) -> bool:
     if isinstance(node, (ast.Import, ast.ImportFrom, ast.Global, ast.Pass, *DEFINITIONS)):
         return True
     if isinstance(node, (ast.Assign, ast.AnnAssign)):
-        return node.value is None or all(_is_pure(name) for _, name in calls(node.value))
+        return node.value is None or all(map(_is_pure, calls(node.value)))
     if isinstance(node, ast.AugAssign):
-        return all(_is_pure(name) for _, name in calls(node.value))
+        return all(map(_is_pure, calls(node.value)))
     if isinstance(node, ast.If):
         return not is_main_guard(node) and all(is_harmless(part) for part in [*node.body, *node.orelse])
     if isinstance(node, ast.Try):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+import functools
+from typing import Any
+
+from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.evidence import share
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
-from scratch_transformer.kit.kind import Probe, record
+from scratch_transformer.kit.kind import Inputs, Probe
 from scratch_transformer.kit.recipe import Recipe
 
 
@@ -48,3 +51,21 @@ def _in_probe(session: Session, recipe: Recipe, probe: Probe) -> str:
             return f"With {probe.shows}, the first part whose output differs is {path} (by {by}){after}."
         agreed = path
     return f"With {probe.shows}, the parts agree; they are put together differently." if agreed else ""
+
+
+def record(module: nn.Module, inputs: Inputs) -> dict[str, Tensor]:
+    """The output of every submodule in a call, by path, in the order in which they finish."""
+    outputs: dict[str, Tensor] = {}
+
+    def keep(path: str, module: nn.Module, args: Any, output: Any) -> None:
+        if isinstance(output, Tensor):
+            outputs.setdefault(path, output)
+
+    named = [(path, part) for path, part in module.named_modules() if path]
+    handles = [part.register_forward_hook(functools.partial(keep, path)) for path, part in named]
+    try:
+        module(**inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return outputs

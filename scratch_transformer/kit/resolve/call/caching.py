@@ -31,7 +31,6 @@ TOKENWISE = "one token at a time"
 OF_TOKENS = ("CausalSelfAttention", "CausalRotaryAttention", "DecoderOnlyLayer", "LlamaBlock", "DecoderOnly",
              "LlamaModel")  # fmt: skip
 """Kinds whose tokens may come one by one, as none sees a later one."""
-Call = Callable[[Mapping[str, Any]], Any]
 
 
 def pieces(
