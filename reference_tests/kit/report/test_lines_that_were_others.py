@@ -3,7 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit.judge import divergence, evidence
+from scratch_transformer.kit.judge import evidence
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.fixes import fixed
@@ -192,7 +192,7 @@ def test_words_are_scaled_where_they_are_looked_up(table, looked, fix, tmp_path)
 
 def test_all_of_it_is_a_hundred_percent():
     assert evidence.share(0.999).startswith("100 %") and evidence.share(0.97).startswith("97 %")
-    assert divergence._share(1.2).startswith("1.2 times")
+    assert evidence.share(1.2).startswith("1.2 times")
 
 
 def test_a_file_whose_name_begins_with_a_number_is_imported_by_a_function():
