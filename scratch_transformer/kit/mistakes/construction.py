@@ -33,6 +33,12 @@ NOT_SUMMED = "not summed over the batch"
 STOPS = "it stops where forward goes through"
 NO_DROPOUT = "dropout=None, its default, is given to nn.Dropout"
 ALWAYS_MASKED = "every call of it gives a mask"
+ASKED_IN_VAIN = "_init_weights asks for a flag that nothing sets"
+"""A form of B26."""
+DOES_ASK_IN_VAIN = (
+    "Asks each part, as it fills its weights, for a flag that none has: what is to be done with such parts is done "
+    "with none."
+)
 NEEDS_MASK = "Takes a mask that need not be given, and stops where it is left out."
 OF_NO_MASK = (
     "Keep all that reads the mask within if mask is not None:, or leave the default out: forward(self, x, mask) says "
@@ -169,7 +175,8 @@ print("torch.ones:", torch.ones(3))
         fix="Write the name as it is set, or set it: what forward reads, in __init__. A linter finds such lines before "
         "they run: ruff check --select F821 for names, mypy for attributes.",
         source="The Python Tutorial, section 9.3: attributes are made by assignment",
-        severities={NO_DROPOUT: "harmless", ALWAYS_MASKED: "note"},
+        severities={NO_DROPOUT: "harmless", ALWAYS_MASKED: "note", ASKED_IN_VAIN: "harmless"},
+        fixes={ASKED_IN_VAIN: "Set it on the parts that are meant, self.out.flag = True; or leave the question out."},
         demo="""\
 class Network:
     def __init__(self, hidden_dim):

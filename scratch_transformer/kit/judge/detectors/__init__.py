@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from scratch_transformer.kit.judge.detectors.asked_parts import ASKED_PARTS
 from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
 from scratch_transformer.kit.judge.detectors.besides import BESIDES
 from scratch_transformer.kit.judge.detectors.by_hand import BY_HAND
@@ -69,6 +70,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *TEMPERATURE,
     *DEFAULTS,
     *BESIDES,
+    *ASKED_PARTS,
 )
 
 

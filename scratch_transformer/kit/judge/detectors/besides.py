@@ -37,13 +37,14 @@ def methods_that_stop(session: Session, best: Hypothesis | None) -> Iterator[Fin
     module = session.candidate.module
     if best is None or module is None or not is_own_module(module, type(module).__name__):
         return
-    tree: Any = tree_of(type(module))
+    cls: Any = type(module)
+    tree: Any = tree_of(cls)
     for method in [one for one in tree.body if isinstance(one, ast.FunctionDef) and not one.name.startswith("__")]:
         if method.name == "forward" or [one.arg for one in method.args.args][:1] != ["self"]:
             continue
         for node in _always_read(method):
             if (owner := _without(node, module)) is not None:
-                line = lines_of(type(module))[0][node.lineno - 1].partition("#")[0].strip()
+                line = lines_of(cls)[0][node.lineno - 1].partition("#")[0].strip()
                 read = ast.unparse(node)
                 said = f"Its {method.name} reads {read}, which nothing in {type(owner).__name__} or its file sets"
                 form = read if read.count(".") == 1 else f".{node.attr}"
