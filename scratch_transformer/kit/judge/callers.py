@@ -25,11 +25,17 @@ def may_leave_out(thing: Any, parameter: str) -> bool:
     Also where nobody calls it: its signature says that it may be left out.
     """
     try:
-        own, *others = neighbours.codes(Path(inspect.getsourcefile(inspect.unwrap(thing)) or ""))
-    except (OSError, TypeError):
+        path = inspect.getsourcefile(inspect.unwrap(thing)) or ""
+    except TypeError:
         return True
-    name = thing.__qualname__.rpartition(".")[2]
-    if not source_of(thing):
+    return not source_of(thing) or may_leave_out_of(path, thing.__qualname__.rpartition(".")[2], parameter)
+
+
+def may_leave_out_of(path: str, name: str, parameter: str) -> bool:
+    """The same of what has this name in a file."""
+    try:
+        own, *others = neighbours.codes(Path(path))
+    except OSError:
         return True
     for texts in ([own], [own, *others]):
         found = _Calls(texts).leaves_out(name, parameter)
@@ -100,7 +106,7 @@ class _Calls:
             return value.value is None
         if not isinstance(value, ast.Name) or within is None or _stores(within, value.id):
             return False
-        default = _defaults(within).get(value.id, "none of its parameters")
+        default = defaults_of(within).get(value.id, "none of its parameters")
         if isinstance(default, str):
             return False
         is_none = isinstance(default, ast.Constant) and default.value is None
@@ -133,7 +139,7 @@ def _stores(function: Function, name: str) -> bool:
     return any(one.id == name for one in stored)
 
 
-def _defaults(function: Function) -> dict[str, ast.expr | None]:
+def defaults_of(function: Function) -> dict[str, ast.expr | None]:
     """Its parameters, and their defaults."""
     names = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
     without: list[ast.expr | None] = [None] * (len(names) - len(function.args.defaults))

@@ -45,6 +45,13 @@ OF_NO_MASK = (
     "that it must be given."
 )
 """A form of B26, of a mask that is None by default, with which it stops; what it does, and the fix."""
+ALWAYS_GIVEN = "every call of it gives what is None by default"
+NEEDS_NUMBER = "Takes a number that need not be given, and stops where it is left out."
+OF_NO_NUMBER = (
+    "Keep all that reads it within if {0} is not None:, or leave the default out: then the call itself says that {0} "
+    "must be given."
+)
+"""The same of a number by which a word is drawn: top_k=None."""
 ONE_COUNT = (
     "Counts the queries and the keys as one number, in a view of the weights, the mask or the output. Where there are "
     "more or fewer keys than queries it stops with an error; where there are as many, all is right."
@@ -175,7 +182,7 @@ print("torch.ones:", torch.ones(3))
         fix="Write the name as it is set, or set it: what forward reads, in __init__. A linter finds such lines before "
         "they run: ruff check --select F821 for names, mypy for attributes.",
         source="The Python Tutorial, section 9.3: attributes are made by assignment",
-        severities={NO_DROPOUT: "harmless", ALWAYS_MASKED: "note", ASKED_IN_VAIN: "harmless"},
+        severities={NO_DROPOUT: "harmless", ALWAYS_MASKED: "note", ALWAYS_GIVEN: "note", ASKED_IN_VAIN: "harmless"},
         fixes={ASKED_IN_VAIN: "Set it on the parts that are meant, self.out.flag = True; or leave the question out."},
         demo="""\
 class Network:

@@ -29,6 +29,7 @@ from scratch_transformer.kit.judge.stops import (
     quotients,
     tuples,
     uncalled,
+    unguarded,
     unpacked,
 )
 from scratch_transformer.kit.judge.stops.refused import (
@@ -95,8 +96,9 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     unread = _unread(error, notes) if notes else None
     if unread is not None or (notes and not left_out):
         return unread
-    if not is_one_of_many and not notes and (given := handed.finding(error, frame)) is not None:
-        return given
+    for look_first in (handed.finding, unguarded.finding) if not is_one_of_many and not notes else ():
+        if (given := look_first(error, frame)) is not None:
+            return given
     said, name, fix = *NOTHING, ""
     looks = (
         attributes.of_itself,

@@ -26,7 +26,7 @@ from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions import answers, surroundings
 from scratch_transformer.kit.resolve.functions.methods import BEGINNING, MORE, helpers_of
-from scratch_transformer.kit.resolve.functions.toy import HEADS, Reading, ToyModel, swapped
+from scratch_transformer.kit.resolve.functions.toy import HEADS, PADDING, Reading, ToyModel, swapped
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS, first_or_last
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -168,7 +168,7 @@ class Decoder:
         is_text = isinstance(found, str) or (
             isinstance(found, (list, tuple)) and any(isinstance(one, str) for one in found)
         )
-        ids = torch.as_tensor(ids_of(found) if is_text else found).flatten().long()
+        ids = _without_padding(torch.as_tensor(ids_of(found) if is_text else found).flatten().long(), self.reading.end)
         return swapped(ids if self.limit else self._beginning(ids), self.reading.end)
 
     def _beginning(self, ids: Tensor) -> Tensor:
@@ -177,6 +177,13 @@ class Decoder:
         if len(ids) > longest:
             self.note = f"It is not told how many words to write at most: of longer texts the first {MAX_LEN} count."
         return ids[:longest]
+
+
+def _without_padding(ids: Tensor, end: int) -> Tensor:
+    """A text without what stands behind its last word, in a tensor that was full of padding at first."""
+    ends = (ids == end).nonzero().flatten()
+    is_padded = len(ends) > 0 and bool((ids[ends[0] + 1 :] == PADDING).all())
+    return ids[: ends[0] + 1] if is_padded else ids
 
 
 @contextmanager

@@ -26,6 +26,8 @@ from scratch_transformer.kit.resolve.names.words import plain
 HEADS = ("generator", "project", "fc_out", "projection", "lm_head", "head", "out", "linear")
 ABSENT = ("module", "generate", "tokenizer")
 """What a model is asked for and the toy does not have: that of a parallel model, of a library's."""
+PADDING = 0
+"""An id that is none of the first, the last or the source's."""
 MARK = (0.0, 1.0, -2.0, 4.0)
 """Of an embedded id: the id itself comes first."""
 
@@ -109,7 +111,14 @@ class ToyModel(nn.Module):
                 return self
             if (end := first_or_last(plain(name))) is not None:
                 return end
-            return self.longest if "max_len" in settings_of(name)[:1] else Part(self, plain(name))
+            number = self.number(name)
+            return Part(self, plain(name)) if number is None else number
+
+    def number(self, name: str) -> int | None:
+        """Its longest sequence, the id of padding, how many words it knows; None of what is no such number."""
+        meant = next(iter(settings_of(name)), "").removeprefix("src_").removeprefix("tgt_")
+        numbers = {"max_len": self.longest, "pad": PADDING}
+        return WORDS if plain(name) in ("vocabsize", "nvocab", "numtokens") else numbers.get(meant)
 
     def encode(self, *args: Any, **options: Any) -> Any:
         """A memory; with a mask of it, or several, where the code takes those: memory, mask = model.encode(src)."""
@@ -145,7 +154,7 @@ class ToyModel(nn.Module):
         order = swapped(torch.arange(WORDS), self.reading.end)
         logits = self.next_logits(swapped(ids.reshape(-1, ids.shape[-1]), self.reading.end))[..., order]
         logits = logits[:, -1] if self.reading.last_only else logits[:, -new:]
-        logits = logits if ids.dim() == 2 else logits[0]
+        logits = logits if ids.dim() == 2 or _is_beside_a_batch(values) else logits[0]
         logits = logits.transpose(0, 1) if turned and not self.reading.last_only else logits
         if self.answers is not None:
             return self.answers(logits, past)
@@ -194,6 +203,14 @@ def _is_embedded(x: Tensor) -> bool:
     return is_wide and bool((x[..., 2:] == x[..., 1:2] * torch.tensor(MARK[2:]).to(x)).all())
 
 
+def _is_beside_a_batch(values: Sequence[Any]) -> bool:
+    """Whether embedded words without a batch come with a memory that has one, which what is made of both has then."""
+    tensors = [value for value in values if isinstance(value, Tensor) and value.is_floating_point()]
+    return any(v.dim() == 2 and _is_embedded(v) for v in tensors) and any(
+        v.dim() == 3 and not _is_embedded(v) for v in tensors
+    )
+
+
 def is_asked_in_vain(error: BaseException | None) -> bool:
     """Whether something stopped in a learner's line that calls the toy model: what that gives is not the learner's."""
     frames = [*traceback.walk_tb(error.__traceback__)] if error is not None else []
@@ -225,7 +242,8 @@ class Part:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return self.model.longest if "max_len" in settings_of(name)[:1] else Part(self.model, plain(name))
+        number = self.model.number(name)
+        return Part(self.model, plain(name)) if number is None else number
 
 
 class Head(nn.Module):

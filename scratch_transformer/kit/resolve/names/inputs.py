@@ -73,8 +73,8 @@ OF_SIDES = {
 SIDE = re.compile(r"src|source|^enc|^mem|tgt|targ|trg|^tar$|^dec|^outputs?$")
 """In a name that says whether it is the source or the target, as x and y do not."""
 OF_ENDS = {
-    "bos": re.compile(r"(tgt|trg|target)?(sos|bos|start|begin)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
-    "eos": re.compile(r"(tgt|trg|target)?(eos|end|stop)(tok(en)?|symb(ol)?|id|idx|index|word)*"),
+    "bos": re.compile(r"(tgt|trg|target)?(sos|bos|start|begin)(tok(en)?|symb(ol)?|id|ind|idx|index|word)*"),
+    "eos": re.compile(r"(tgt|trg|target)?(eos|end|stop)(tok(en)?|symb(ol)?|id|ind|idx|index|word)*"),
 }
 """The first and the last id of a sentence."""
 OF_ATTENTION = {

@@ -8,7 +8,7 @@ import re
 WORDS = """
     attention attn batch block blocks channels class classes context count ctx d dec decoder decode depth dict dim
     dimension dimensions dims drop dropout embed embedding embeddings embd emb enc encoder eps epsilon expansion
-    factor feature features feed ff ffn ffw forward group groups head heads hid hidden id idx in index inner input
+    factor feature features feed ff ffn ffw forward group groups head heads hid hidden id idx in ind index inner input
     intermediate key keys kv label layer layers len length max maximum mlp model mult multiplier n norm num number
     of out output pad padding per pf pos position positions prob query queries rate ratio residual seq sequence size
     smoothing source src state steps symbol target tgt theta tok token tokens total transformer trg unit units value
