@@ -115,3 +115,60 @@ def test_each_of_its_rotation_is_named(changes, ids, tmp_path):
     named = {*(one.id for one in result.mistakes), *result.inherited}
     assert {id for id in named if id.startswith("R")} == ids, result
     assert not result.unexplained and result.verdict != "unknown mismatch"
+
+
+ROTARY = """
+class Rotary(nn.Module):
+    def __init__(self, dim, max_len=64BY_DEFAULT):
+        super().__init__()
+        angles = torch.arange(FIRST, max_len + FIRST)[:, None] / BASE ** (EXPONENT / dim)
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def forward(self, x):
+        cos, sin = self.cos[: x.shape[-2]], self.sin[: x.shape[-2]]
+        a, b = x[..., 0::2], x[..., 1::2]
+        return torch.stack((a * cos MINUS b * sin, b * cos PLUS a * sin), -1).flatten(-2)
+
+
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads, self.rotary = heads, Rotary(dim // heads)
+        self.q, self.k, self.v, self.o = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        q, k = self.rotary(q), self.rotary(k)
+        return self.o(((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+TWOS = "torch.arange(0, dim, 2)"
+PLAIN = {"BY_DEFAULT": "", "FIRST": "0", "BASE": "10000", "EXPONENT": TWOS, "MINUS": "-", "PLUS": "+"}
+OTHER_WAY, ODD = {"MINUS": "+", "PLUS": "-"}, {"EXPONENT": f"({TWOS} + 1)"}
+FROM_1, BESIDES = {"FIRST": "1"}, {"R7": "", "R9": "counted from 1"}
+SMALL, ONE_MORE = "its base is 10, not 10,000", "2i + 1 in the exponent in place of 2i"
+
+
+@pytest.mark.parametrize(
+    "changes, forms",
+    [
+        ({"BASE": "500000"}, {}),
+        ({"BASE": "10"}, {"R2": SMALL}),
+        ({"BASE": "base", "BY_DEFAULT": ", base=10"}, {"R2": SMALL}),
+        (ODD, {"R2": ONE_MORE}),
+        ({"EXPONENT": f"({TWOS} - 1)"}, {"R2": "2i - 1 in the exponent in place of 2i"}),
+        (FROM_1 | OTHER_WAY | {"EXPONENT": f"2 * {TWOS}"}, {"R2": "the exponent is doubled", **BESIDES}),
+        (FROM_1 | OTHER_WAY | ODD | {"BASE": "10"}, {"R2": f"{SMALL}; {ONE_MORE}", **BESIDES}),
+    ],
+)  # fmt: skip
+def test_each_of_the_angles_is_named(changes, forms, tmp_path):
+    text = ROTARY
+    for place, code in {**PLAIN, **changes}.items():
+        text = text.replace(place, code)
+    results = check_text(text, tmp_path)
+    rotary, attention = results["Rotary"], results["Attention"]
+    named = {one.id: one.form for one in rotary.mistakes}
+    assert named == {**forms, **({"R9": "counted from 1"} if "R9" in forms else {})}, rotary
+    is_severe = ("BASE" in changes and changes["BASE"] != "500000") or "2 *" in changes.get("EXPONENT", "")
+    assert (rotary.verdict == "mistake") == is_severe, rotary
+    assert attention.verdict != "unknown mismatch" and {*forms} <= {*attention.inherited, *attention.ids}, attention

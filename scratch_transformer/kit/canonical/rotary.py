@@ -30,9 +30,14 @@ EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
     "inverted": lambda i, d, width: 2 * i / d,
     "from -1": lambda i, d, width: -2 * (i - 1) / d,
     "from 1": lambda i, d, width: -2 * (i + 1) / d,
+    "one more": lambda i, d, width: -(2 * i + 1) / d,
+    "one less": lambda i, d, width: -(2 * i - 1) / d,
     "of d_model": lambda i, d, width: -2 * i / width,
     "half": lambda i, d, width: torch.where(i < d // 4, -i / max(d // 4 - 1, 1), -math.inf),
 }
+
+OF_BASE = ", of the base "
+"""Between one of these and another base than the setting, in a recipe's rotary_angles."""
 
 
 def counted(length: int, recipe: Recipe) -> Tensor:
@@ -48,7 +53,9 @@ def counted(length: int, recipe: Recipe) -> Tensor:
 
 def angles(positions: Tensor, d: int, width: int, base: float, recipe: Recipe) -> Tensor:
     """positions (L,) -> (L, d/2): position · base^(-2i/d)."""
-    exponents = EXPONENTS[recipe.rotary_angles](torch.arange(d // 2, dtype=torch.float64), d, width)
+    kind, _, other = recipe.rotary_angles.partition(OF_BASE)
+    exponents = EXPONENTS[kind](torch.arange(d // 2, dtype=torch.float64), d, width)
+    base = float(other or base)
     of_tokens = (positions.double() + recipe.rotary_first).unsqueeze(-1)
     counted = torch.arange(0, d, 2).expand(len(positions), -1) if recipe.rotary_axis == "features" else of_tokens
     return counted * base**exponents

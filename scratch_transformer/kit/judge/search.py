@@ -32,7 +32,7 @@ from scratch_transformer.kit.judge.places import (
     merged,
 )
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
-from scratch_transformer.kit.judge.several import of_attention, of_rotation
+from scratch_transformer.kit.judge.several import of_attention, of_rotation, of_small_bases
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import LAYERS, NO_MASK, Candidate, Diagnosis, Finding, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -213,6 +213,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     kind = session.kind
     known = [part for part in parts if isinstance(part, Diagnosis)]
     designs, every = of_session(session, known), changes_of(kind)
+    every = [*of_small_bases(every, session.candidate.definition), *every]
     changes = [c for c in every if kind.name not in PLACES or c.id not in OF_ONE_SIDE]
     base = of_parts(kind, known)
     base += evident(session.variants, session.candidate.missing, base)
@@ -278,7 +279,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         yield True, with_changes(designs, list(_in_sublayers(kind.name, changes, found)))
     if kind.name in PLACES:
         yield True, with_changes(designs[:MOST_LIKELY], alone)
-    if kind.name.endswith("Attention") and "R3" in kind.ids:
+    if "R2" in kind.ids and kind.name.endswith(("Attention", "RotaryEmbedding")):
         turned = [*of_rotation(changes, found[0] if found else ()), *(of_rotation(changes) if found else ())]
         yield True, with_changes([design for design in designs if design[1].get("rotary")], turned)
     for one, several in of_attention(session, designs, changes, found[0] if found else ()):

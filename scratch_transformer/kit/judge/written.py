@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from scratch_transformer.kit.definitions import is_module_class, names_in, namespace_of, nodes_of
+from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in, namespace_of, nodes_of
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.recipe import RIGHT
@@ -71,3 +71,19 @@ def _roots(sides: tuple[ast.expr, ...]) -> Iterator[str]:
 
 
 HALVES = ("0.5", "1 / 2")
+
+
+LEAST_BASE = 100
+"""Of rotary positions, by design; of a smaller one the slowest pair comes round within a few dozen words."""
+
+
+def bases(thing: Any) -> list[float]:
+    """The numbers that something, or what it is made of, raises to what it computes: 10 ** (i / dim)."""
+    nodes = [node for one in (thing, *leads_to(thing)) for node in nodes_of(one)]
+    sides = [(one.left, one.right) for one in nodes if isinstance(one, ast.BinOp) and isinstance(one.op, ast.Pow)]
+    calls = [one.args for one in nodes if isinstance(one, ast.Call) and ast.unparse(one.func).endswith(("pow", "log"))]
+    sides += [(args[0], args[1]) for args in calls if len(args) == 2]
+    raised = [base for base, exponent in sides if any(isinstance(one, ast.Name) for one in ast.walk(exponent))]
+    raised += [args[0] for args in calls if len(args) == 1]  # exp(-log(10) * i / dim)
+    found = [base.value for base in raised if isinstance(base, ast.Constant)]
+    return [float(one) for one in dict.fromkeys(found) if isinstance(one, (int, float)) and one > 1]

@@ -16,6 +16,8 @@ right = halves(x, wide.cos(), wide.sin())
 
 FIRST_ROWS = "every sample gets the positions of the first one"
 """A form of R9, of what is given positions (B, T)."""
+SMALL_BASE = "its base is {:g}, not 10,000"
+"""A form of R2."""
 
 ROTARY = (
     Mistake(
@@ -53,6 +55,8 @@ print("mixed:", wrong, "length", wrong.norm().item(), "and x has", x.norm().item
             "multiplied instead of divided": {"rotary_angles": "inverted"},
             "counted from 1": {"rotary_angles": "from 1"},
             "counted from -1": {"rotary_angles": "from -1"},
+            "2i + 1 in the exponent in place of 2i": {"rotary_angles": "one more"},
+            "2i - 1 in the exponent in place of 2i": {"rotary_angles": "one less"},
             "of d_model instead of one head's features": {"rotary_angles": "of d_model"},
             "the later half of the pairs is not turned": {"rotary_angles": "half"},
         },
@@ -60,6 +64,8 @@ print("mixed:", wrong, "length", wrong.norm().item(), "and x has", x.norm().item
             "the later half of the pairs is not turned": "harmless",
             "counted from 1": "harmless",
             "counted from -1": "harmless",
+            "2i + 1 in the exponent in place of 2i": "harmless",
+            "2i - 1 in the exponent in place of 2i": "harmless",
             "of d_model instead of one head's features": "harmless",
         },
         demo="""\

@@ -74,7 +74,7 @@ class Resolved(Candidate):
         """The sequence of whose tokens it answers for the last alone."""
         thing = getattr(made, "function", made)
         self.definition = type(thing) if isinstance(thing, nn.Module) else thing
-        self.defaults = {"eps": default_of(self.definition, "eps")}
+        self.defaults = {name: default_of(self.definition, name) for name in ("eps", "rope_base")}
         own = [name for _, name, _ in plan.mask_parameters if name in ("mask", "tgt_mask")]
         self.text = _source(thing)
         sees_padding = _sees_padding(self.text)

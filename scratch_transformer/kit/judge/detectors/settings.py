@@ -18,11 +18,13 @@ from scratch_transformer.kit.judge.frames import in_one_line, is_learners, nodes
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
+from scratch_transformer.kit.judge.written import LEAST_BASE
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import OUTPUT_ALONE, OUTSIDE
 from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_RMS
+from scratch_transformer.kit.mistakes.rotary import SMALL_BASE
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
 INPUTS = re.compile(r"(?i)^(w_?|to_?|in_?)?(q|k|v|qk|kv|qkv|kqv)(_?proj\w*)?$|quer|key|val|attn|in_proj")
@@ -157,6 +159,13 @@ def other_default(session: Session, best: Hypothesis | None) -> Iterator[Finding
         yield Finding(MISTAKES["LN3"], said, form, {"eps": default})
 
 
+def small_base(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """R2: the base of rotary positions of what is told none."""
+    base = session.candidate.defaults.get("rope_base")
+    if session.kind.name == "RotaryEmbedding" and isinstance(base, (int, float)) and 1 < base < LEAST_BASE:
+        yield Finding(MISTAKES["R2"], f"Its base is {base:g} unless told otherwise.", SMALL_BASE.format(base))
+
+
 def form_of_eps(eps: float, norm_kind: str, form: str) -> str:
     """LN3's form for an ε, of a norm alone and of what contains it: a mistake, none at all, or what else it is called.
 
@@ -277,6 +286,7 @@ SETTINGS = (
     (("A19",), heads_that_do_not_divide),
     (("P1",), odd_width),
     (("LN3",), other_default),
+    (("R2",), small_base),
     (("P4",), rows_of_samples),
     (("P4",), attends_along_the_batch),
     (("A32",), other_than_documented),

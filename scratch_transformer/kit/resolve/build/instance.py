@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import is_of_torch, is_own, nodes_of
+from scratch_transformer.kit.judge.written import LEAST_BASE, bases
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -39,6 +40,7 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
         if name in READ and (name not in used or name in WRITTEN):
             value = attribute(made, name)
             value = _written_heads(made) if value is None and name == "num_heads" else value
+            value = _written_base(made) if value is None and name == "rope_base" else value
             if value is not None:
                 settings[name] = value
     if "num_layers" in settings:
@@ -207,6 +209,12 @@ def _written_heads(made: nn.Module) -> int | None:
     written = (one.value for call in calls for one in _cut(call) if isinstance(one, ast.Constant))
     is_packed = any(len(shape) == 2 and max(shape) == 3 * min(shape) for shape in _shapes(made))
     return next((n for n in written if type(n) is int and n > 1 and not (is_packed and n == 3)), None)
+
+
+def _written_base(made: nn.Module) -> float | None:
+    """The number that is written in as the base of rotary positions, by design: 500000 ** (i / dim)."""
+    own = dict.fromkeys(type(part) for _, part in walk(made) if is_own(type(part)))
+    return next((base for cls in own for base in bases(cls) if base >= LEAST_BASE), None)
 
 
 def _cut(call: ast.Call) -> list[ast.expr]:
