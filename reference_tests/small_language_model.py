@@ -28,11 +28,15 @@ CONFIGS = {
 
 def small_model(name, dtype=torch.float64):
     """In evaluation mode; no bias is zero, no norm the identity, and its texts differ."""
-    model = LanguageModel(CONFIGS[name]).to(dtype).eval()
+    return drawn(LanguageModel(CONFIGS[name]).to(dtype).eval())
+
+
+def drawn(model):
+    """The model with every parameter drawn anew."""
     generator = torch.Generator().manual_seed(1)  # always the same: what it generates is not always telling
     with torch.no_grad():
-        for parameter_name, parameter in model.named_parameters():
-            parameter.normal_(std=0.1 if parameter_name.endswith("bias") else 0.6, generator=generator)
+        for name, parameter in model.named_parameters():
+            parameter.normal_(std=0.1 if name.endswith("bias") else 0.6, generator=generator)
     return model
 
 

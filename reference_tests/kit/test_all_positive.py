@@ -25,7 +25,7 @@ MATRIX, TABLE = [(ALL_POSITIVE, "mistake")], [(POSITIVE_TABLE, "harmless")]
 
 def positive(result):
     found = [one for one in result.mistakes if one.id == "B22"]
-    return [(one.form, one.severity) for one in found], [one.code[one.line - one.first].strip() for one in found]
+    return [(one.form, one.severity) for one in found], [one.shown.strip() for one in found]
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_what_attends_along_the_batch_is_to_blame_and_not_its_positions(mask, id
     along = [("P4", ATTENTION_ALONG_IT)] if first == "False" else []
     found = [(one.id, one.form) for one in result.mistakes if one.severity == "mistake"]
     assert found == [*along, *((id, "") for id in ids)], result
-    lines = [one.code[one.line - one.first] for one in result.mistakes if one.id == "P4"]
+    lines = [one.shown for one in result.mistakes if one.id == "P4"]
     assert all("nn.TransformerEncoderLayer(" in line for line in lines)
 
 

@@ -111,7 +111,7 @@ def test_its_mistake_is_named_with_its_line(name, old, new, id, line, tmp_path):
     mistakes = [one for one in check_text(TEXT.replace(old, new), tmp_path)[name].mistakes if one.severity == "mistake"]
     assert id in [one.id for one in mistakes]
     shown = next(one for one in mistakes if one.id == id)
-    assert line in shown.code[shown.line - shown.first], shown.code
+    assert line in shown.shown, shown.code
 
 
 def test_a_backward_that_is_not_written_yet_is_no_mistake(tmp_path):

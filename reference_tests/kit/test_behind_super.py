@@ -33,7 +33,7 @@ def test_what_is_behind_it_is_judged(before, activation, ids, tmp_path):
     assert all(one.evidence.startswith(repaired) for one in result.mistakes[1:])
     assert any(limit.startswith(repaired) for limit in result.limits) or ids
     shown = result.mistakes[0]
-    line = shown.code[shown.line - shown.first]
+    line = shown.shown
     assert before.strip() in line if before.startswith("super") else "def __init__" in line
     assert not any("nn.Module.__init__" in one for named in result.mistakes for one in (*named.code, *named.put))
 

@@ -53,9 +53,7 @@ def test_a_probability_that_is_called_is_named_where_it_is_called(tmp_path, hand
     attention, layer = results["MultiHeadAttention"], results["EncoderLayer"]
     assert (attention.verdict, attention.ids) == ("mistake", ["B26"])
     assert "self.dropout, a number" in attention.mistakes[0].evidence
-    assert attention.mistakes[0].code[attention.mistakes[0].line - attention.mistakes[0].first].strip() == (
-        "weights = dropout(weights)"
-    )
+    assert attention.mistakes[0].shown.strip() == ("weights = dropout(weights)")
     assert layer.replaced == ["MultiHeadAttention"]  # what is left of it is right
 
 

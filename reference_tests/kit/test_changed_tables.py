@@ -54,4 +54,4 @@ def test_a_second_table_that_nothing_reads_is_told_of(more, reads, is_named, tmp
     costs = "mistake" if "Embedding" in more else "harmless deviation"  # weights that are never trained, or memory
     assert result.verdict == (costs if is_named else "matches the builtin")
     for named in result.mistakes if is_named else ():
-        assert named.id != "B30" or more in named.code[named.line - named.first]
+        assert named.id != "B30" or more in named.shown

@@ -34,5 +34,5 @@ def test_what_makes_a_mask_is_to_be_told_where(default, told, ids, tmp_path):
     assert encoder.severe == ids, encoder
     for named in encoder.mistakes if ids else ():
         if named.id == "B32":
-            assert named.code[named.line - named.first].strip() == "mask = make_mask(ids)"
+            assert named.shown.strip() == "mask = make_mask(ids)"
             assert named.fix == "make_mask(ids, device=ids.device)."

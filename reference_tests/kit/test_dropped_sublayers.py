@@ -52,7 +52,7 @@ def test_the_dropout_of_one_sublayer_does_not_hide_that_of_another(told, given, 
     found = check_text(text, tmp_path)["EncoderLayer"]
     shown = [named for named in found.mistakes if named.id == "B6"]
     assert [named.form for named in shown] == forms
-    assert all("self.attention(x, mask)" in named.code[named.line - named.first] for named in shown)
+    assert all("self.attention(x, mask)" in named.shown for named in shown)
 
 
 MIXED_UP = LAYER.replace("OF_HEADS", DROPPED)

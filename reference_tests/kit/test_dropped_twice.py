@@ -52,7 +52,7 @@ def test_a_sublayer_that_is_dropped_twice(attended, network, inner, ids, line, t
     if ids:
         (named,) = (named for named in found.mistakes if named.id == "B34")
         assert found.verdict == "harmless deviation"
-        assert named.code[named.line - named.first].strip() == line
+        assert named.shown.strip() == line
 
 
 def test_what_is_dropped_by_the_positions_and_by_the_model_that_adds_them(tmp_path):

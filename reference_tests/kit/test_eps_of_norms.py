@@ -67,4 +67,4 @@ def test_a_variance_that_is_clamped_at_its_eps_costs_nothing(eps, divisor, said,
     norm = check_text(CLAMPED.replace("EPS", eps).replace("DIVISOR", divisor), tmp_path)["Norm"]
     assert (norm.verdict, norm.ids) == ("harmless deviation", ["LN3"])
     (named,) = norm.mistakes
-    assert said in named.form and "clamp" in named.code[named.line - named.first]
+    assert said in named.form and "clamp" in named.shown

@@ -198,7 +198,7 @@ def test_that_it_needs_one_length_is_harmless_beside_a_network_that_is_told_its_
     layer, cross = results["DecoderLayer"], results["CrossAttention"]
     assert (layer.verdict, {*layer.inherited}, layer.mistakes) == (verdict, inherited, [])
     (found,) = (m for m in cross.mistakes if m.id == "A35")
-    assert found.code[found.line - found.first].strip().startswith("q = self.to_q(y).view(B, T")
+    assert found.shown.strip().startswith("q = self.to_q(y).view(B, T")
 
 
 OF_LONGEST = """

@@ -110,7 +110,7 @@ def test_two_masks_that_a_whole_exchanges_are_named_where_it_hands_them_on(hande
     assert whole.severe == ids, whole
     if ids:
         (named,) = whole.mistakes
-        assert named.code[named.line - named.first].strip() == f"return self.decoder(tgt, memory, {handed})"
+        assert named.shown.strip() == f"return self.decoder(tgt, memory, {handed})"
         assert "by its name" in named.fix
 
 

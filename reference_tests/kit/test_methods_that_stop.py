@@ -29,7 +29,7 @@ def found_in(more, tmp_path, behind=""):
     result = check_text(NETWORK.replace("MORE", more) + behind, tmp_path)["FeedForward"]
     found = [one for one in result.mistakes if one.id == "B26"]
     assert (result.verdict == "mistake") == bool(found), result
-    return [(one.code[one.line - one.first].strip(), one.evidence.partition(",")[0]) for one in found]
+    return [(one.shown.strip(), one.evidence.partition(",")[0]) for one in found]
 
 
 @pytest.mark.parametrize(

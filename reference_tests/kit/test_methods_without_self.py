@@ -36,7 +36,7 @@ def test_a_method_without_self_is_named_at_its_head(taken, given, head, tmp_path
     assert [found.id for found in network.mistakes] == ["B26"] * bool(head), network
     for result, shown in ((network, head), (residual, "def __init__():")):
         for stop in result.mistakes:
-            assert stop.code[stop.line - stop.first].strip() == shown and "self" in stop.fix
+            assert stop.shown.strip() == shown and "self" in stop.fix
     assert (
         residual.ids == ["B26"] and "__init__ and forward of AddAndNorm have no self" in residual.mistakes[0].evidence
     )
@@ -66,4 +66,4 @@ class DecoderLayer(nn.Module):
 def test_a_width_of_the_encoder_is_to_be_handed_on(width, ids, tmp_path):
     layer = check_text(LAYER.replace("WIDTH", width), tmp_path)["DecoderLayer"]
     assert layer.ids == ids, layer
-    assert all("encoder_d_model" in named.code[named.line - named.first] for named in layer.mistakes)
+    assert all("encoder_d_model" in named.shown for named in layer.mistakes)

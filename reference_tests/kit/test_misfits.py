@@ -393,7 +393,7 @@ def test_what_fits_with_the_sizes_of_its_defaults_is_not_said_to_fit_never(given
     """A part that is told nothing has those of its own: that they are not handed on is the mistake."""
     result = check_text(OF_DEFAULTS.replace("GIVEN", given).replace("WIDE", wide), tmp_path)["DecoderBlock"]
     severe = [mistake for mistake in result.mistakes if mistake.severity == "mistake"]
-    assert [(mistake.id, mistake.code[mistake.line - mistake.first].strip()) for mistake in severe] == named, result
+    assert [(mistake.id, mistake.shown.strip()) for mistake in severe] == named, result
 
 
 UNTOLD_HEADS = """
@@ -553,4 +553,4 @@ class PositionWiseFeedForward(nn.Module):
 def test_a_network_that_fits_one_width_alone_is_named(like, ids, tmp_path):
     network = check_text(OF_ONE_WIDTH.replace("LIKE", like), tmp_path)["PositionWiseFeedForward"]
     assert network.severe == ids, network
-    assert all("torch.max(" in m.code[m.line - m.first] for m in network.mistakes)
+    assert all("torch.max(" in m.shown for m in network.mistakes)

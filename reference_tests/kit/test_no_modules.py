@@ -36,7 +36,7 @@ def results(text, folder):
 def test_it_is_named_with_its_line(tmp_path):
     (mistake,) = results(NETWORK, tmp_path)["FeedForward"].mistakes
     assert (mistake.id, mistake.put) == ("B10", ["class FeedForward(nn.Module):"])
-    assert mistake.code[mistake.line - mistake.first] == "class FeedForward:"
+    assert mistake.shown == "class FeedForward:"
     assert "weights of its nn.Linear." in mistake.evidence and "is not callable" in mistake.evidence
 
 

@@ -42,7 +42,7 @@ def test_a_method_reads_what_the_file_has_by_the_name_of_a_parameter(old, new, f
     result = check_text(source, tmp_path)["MultiHeadAttention"]
     found = [mistake for mistake in result.mistakes if mistake.id == "B29"]
     assert [mistake.form for mistake in found] == forms, result
-    assert all("of the file" in m.evidence and new.strip() in m.code[m.line - m.first] + "\n" for m in found), found
+    assert all("of the file" in m.evidence and new.strip() in m.shown + "\n" for m in found), found
 
 
 def test_a_file_whose_numbers_are_told_to_nobody_is_as_many_are(tmp_path):

@@ -32,7 +32,7 @@ def test_a_network_that_works_with_one_width_alone_stops_with_two(gate, ids, tmp
     found = check_text(GATED.replace("GATE", gate), tmp_path)["SwiGLU"]
     assert (found.verdict, found.ids) == ("mistake" if ids else "matches the builtin", ids)
     assert not found.unexplained
-    assert all("self.w1(gate)" in named.code[named.line - named.first] for named in found.mistakes)
+    assert all("self.w1(gate)" in named.shown for named in found.mistakes)
 
 
 MODEL = """

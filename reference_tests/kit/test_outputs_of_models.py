@@ -68,7 +68,7 @@ def test_the_scores_are_taken_out_of_what_the_model_returns(output, returns, cal
 def test_what_takes_it_for_the_scores_always_stops(output, returns, fix, tmp_path):
     (stop,) = _generate(output, returns, "logits", "", tmp_path).mistakes
     assert stop.id == "B26" and "a tensor is needed" in stop.evidence and stop.fix == fix
-    assert "logits[:, -1, :]" in stop.code[stop.line - stop.first]
+    assert "logits[:, -1, :]" in stop.shown
 
 
 def test_a_forward_that_also_returns_a_tensor_may_be_asked_for_one(tmp_path):

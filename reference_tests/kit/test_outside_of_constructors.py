@@ -129,7 +129,7 @@ def test_an_eps_of_the_file_is_left_as_it_is(tmp_path):
     assert (layer.verdict, layer.ids) == ("harmless deviation", ["LN3"])
     assert not any("different eps" in said for said in (*layer.notes, *layer.limits))
     (named,) = layer.mistakes
-    assert named.code[named.line - named.first].strip().startswith("self.norm1, self.norm2 = Norm(d_model, 1e-6)")
+    assert named.shown.strip().startswith("self.norm1, self.norm2 = Norm(d_model, 1e-6)")
 
 
 class Heads(nn.Module):

@@ -37,7 +37,7 @@ def test_where_the_part_begins(begin, ids, most, tmp_path):
     assert (result.verdict, result.ids) == ("mistake" if ids else "matches the builtin", ids)
     for named in result.mistakes:
         assert named.form == "of a shorter text, whose part begins below 0"
-        assert named.code[named.line - named.first].strip() == f"begin = {COUNTED}"
+        assert named.shown.strip() == f"begin = {COUNTED}"
 
 
 def test_what_is_left_where_the_colon_is_on_the_wrong_side(tmp_path):
@@ -45,7 +45,7 @@ def test_what_is_left_where_the_colon_is_on_the_wrong_side(tmp_path):
     result = check_text(text.format("idx.size(1) <= self.block_size", 3), tmp_path)["Writer.generate"]
     (named,) = result.mistakes
     assert (result.verdict, named.id, named.form) == ("mistake", "D9", "all but the last words")
-    assert ":-self.block_size" in named.code[named.line - named.first]
+    assert ":-self.block_size" in named.shown
 
 
 def test_a_loop_over_the_words_is_none_over_layers(tmp_path):

@@ -138,4 +138,4 @@ def test_what_is_turned_and_then_projected_again_is_a_mistake(values, ids, tmp_p
     assert {one.id for one in result.mistakes if one.id.startswith("R")} == ids
     (said,) = [one for one in result.mistakes if one.id == "A39"]
     assert said.severity == "mistake" and "the attention's own change nothing" in said.evidence
-    assert "self.w_q(x)" in said.code[said.line - said.first]
+    assert "self.w_q(x)" in said.shown

@@ -51,7 +51,7 @@ def test_a_table_that_is_returned_is_to_be_where_the_vectors_are(changes, after,
     result = check_text(text + after, tmp_path)["PositionalEncoding"]
     assert (result.verdict, result.ids) == (("mistake", ["B32"]) if is_named else ("matches the builtin", [])), result
     for named in result.mistakes if is_named else ():
-        assert "returned" in named.evidence and "torch.zeros(length" in named.code[named.line - named.first]
+        assert "returned" in named.evidence and "torch.zeros(length" in named.shown
 
 
 TURNED = """

@@ -26,5 +26,5 @@ class RotaryPositionalEmbedding(nn.Module):
 def test_every_sample_is_turned_by_its_own_positions(rows, forms, tmp_path):
     found = check_text(ROTATION.replace("ROWS", rows), tmp_path)["RotaryPositionalEmbedding"]
     assert [named.form for named in found.mistakes if named.id == "R9"] == forms
-    assert all(rows in named.code[named.line - named.first] for named in found.mistakes)
+    assert all(rows in named.shown for named in found.mistakes)
     assert found.verdict == ("mistake" if forms else "matches the builtin")

@@ -58,4 +58,4 @@ def test_a_dropout_that_is_made_in_a_function_never_knows_of_evaluation(default,
     result = check_text(ATTENTION.format("parts", default, "-1", line), tmp_path)[NAME]
     assert result.severe == ids
     for named in result.mistakes:
-        assert named.id != "B12" or named.code[named.line - named.first].strip() == DROPS
+        assert named.id != "B12" or named.shown.strip() == DROPS

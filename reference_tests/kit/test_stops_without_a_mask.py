@@ -69,7 +69,7 @@ def test_of_what_nobody_calls(line, verdict, severities, tmp_path):
     assert (result.verdict, [named.severity for named in found]) == (verdict, severities)
     for named in found:
         assert "mask is None by default" in named.evidence
-        assert named.code[named.line - named.first].strip() == STOPS
+        assert named.shown.strip() == STOPS
         assert "if mask is not None" in named.fix
 
 

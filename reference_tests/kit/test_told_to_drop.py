@@ -58,7 +58,7 @@ ALWAYS, IN_TRAINING = "self.p", "self.p if self.training else 0.0"
 
 
 def shown(named):
-    return named.code[named.line - named.first].strip()
+    return named.shown.strip()
 
 
 @pytest.mark.parametrize("p, ids", [(ALWAYS, ["B12"]), (IN_TRAINING, [])])
@@ -132,4 +132,4 @@ class FeedForward(nn.Module):
 def test_a_dropout_that_is_made_in_every_call_is_shown_where_it_is_made(tmp_path):
     (found,) = check_text(MADE, tmp_path)["FeedForward"].mistakes
     assert found.id == "B12" and "in the constructor" in found.fix
-    assert found.code[found.line - found.first].strip() == "return self.second(nn.Dropout(self.p)(x))"
+    assert found.shown.strip() == "return self.second(nn.Dropout(self.p)(x))"

@@ -65,7 +65,7 @@ def _changed(text, changes):
 
 def _line(result, id):
     named = next(found for found in result.mistakes if found.id == id)
-    return named.code[named.line - named.first].strip()
+    return named.shown.strip()
 
 
 @pytest.mark.parametrize("sums, shown", [

@@ -53,4 +53,4 @@ def test_what_is_told_to_drop_nothing_is_to_drop_nothing(handed, forms, tmp_path
     result = check_text(ENCODER.replace("HANDED", handed), tmp_path)["Encoder"]
     found = [one for one in result.mistakes if one.id == "B29"]
     assert [(one.form, one.severity) for one in found] == [(form, "mistake") for form in forms], result
-    assert all("TransformerEncoderLayer(" in one.code[one.line - one.first] for one in found)
+    assert all("TransformerEncoderLayer(" in one.shown for one in found)

@@ -111,7 +111,7 @@ LISTS = "[EncoderLayer(d_model, num_heads, d_ff)] for _ in range(num_layers)"
 def test_what_stops_in_the_constructor_is_told_beside_a_misspelt_forward(name, listed, lines, tmp_path):
     text = NETWORK.format("shrink") + LAYER + STACK.format(listed, name)
     result = check_text(text, tmp_path)["Encoder"]
-    shown = [named.code[named.line - named.first].strip() for named in result.mistakes]
+    shown = [named.shown.strip() for named in result.mistakes]
     assert (result.verdict, {named.id for named in result.mistakes}) == ("mistake", {"B26"})
     assert len(shown) == len(lines) and all(map(str.startswith, shown, lines))
     if listed == LISTS:

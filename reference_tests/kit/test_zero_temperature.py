@@ -56,4 +56,4 @@ def test_what_draws_divides_by_no_temperature_of_zero(default, divided, ids, tmp
     result = check_text(SAMPLE.replace("DEFAULT", default).replace("DIVIDED", divided), tmp_path)["sample"]
     assert result.ids == ids, result
     for one in result.mistakes:
-        assert (one.form, one.code[one.line - one.first].strip()) == (ZERO_BY_DEFAULT, divided)
+        assert (one.form, one.shown.strip()) == (ZERO_BY_DEFAULT, divided)

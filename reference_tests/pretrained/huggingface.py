@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-# 3 sequences of 7 tokens; of 2 layers; 6 heads for 3 or 2 of keys and values; widths that no other size equals
-B, L = 3, 7
+from reference_tests.small_language_model import drawn
+
+# 2 layers; 6 heads for 3 or 2 of keys and values; widths that no other size equals
 LLAMA_SIZES = {
     "vocab_size": 41, "hidden_size": 24, "intermediate_size": 34, "num_hidden_layers": 2, "num_attention_heads": 6,
     "num_key_value_heads": 3, "head_dim": 10, "max_position_embeddings": 50, "rms_norm_eps": 1e-3,
@@ -67,15 +68,4 @@ def build(variant):
     sizes = GPT2_SIZES if family == "GPT2" else LLAMA_SIZES
     config = getattr(transformers, f"{family}Config")(**sizes | options, pad_token_id=None, eos_token_id=None)
     model = getattr(transformers, "GPT2LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM")(config)
-    model = model.double().eval()
-    generator = torch.Generator().manual_seed(1)  # always the same: what it generates is not always telling
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.normal_(std=0.1 if name.endswith("bias") else 0.6, generator=generator)
-    return model
-
-
-def padded_batch(vocab_size):
-    """ids (B, L) and which of them are no padding: none, much on the left, a little on the left."""
-    mask = torch.tensor([[1] * 7, [0] * 4 + [1] * 3, [0] + [1] * 6]).bool()
-    return torch.randint(vocab_size, (B, L)), mask
+    return drawn(model.double().eval())

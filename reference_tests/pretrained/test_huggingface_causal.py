@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reference_tests.pretrained.huggingface import VARIANTS, B, L, build, in_float64, padded_batch
+from reference_tests.pretrained.huggingface import VARIANTS, build, in_float64
+from reference_tests.small_language_model import B, L, padded_batch
 from scratch_transformer import nn
 from scratch_transformer.generation import generate
 from scratch_transformer.pretrained import from_pretrained

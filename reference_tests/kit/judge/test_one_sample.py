@@ -28,4 +28,4 @@ def test_a_line_that_needs_a_second_sample_is_shown(row, ids, tmp_path):
     severe = [named for named in result.mistakes if named.severity == "mistake"]
     assert [named.id for named in severe] == ids, result
     if ids:
-        assert "mask[1]" in severe[0].code[severe[0].line - severe[0].first]
+        assert "mask[1]" in severe[0].shown

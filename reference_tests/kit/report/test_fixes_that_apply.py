@@ -102,7 +102,7 @@ def test_a_fill_near_zero_is_told_from_a_product(hidden, is_filled, tmp_path):
     result = check_text(CORE.replace("HIDDEN", hidden), tmp_path)["attention"]
     (named,) = (found for found in result.mistakes if found.id == "A4")
     assert ("filled with a number near 0" in named.form) == is_filled
-    assert hidden.strip() in named.code[named.line - named.first]
+    assert hidden.strip() in named.shown
 
 
 MODEL = """

@@ -64,7 +64,7 @@ class Encoder(nn.Module):
 
 def _shown(result, id):
     named = next(found for found in result.mistakes if found.id == id)
-    return named.code[named.line - named.first].strip(), [line.strip() for line in named.put], named.fix
+    return named.shown.strip(), [line.strip() for line in named.put], named.fix
 
 
 def test_a_norm_without_eps_is_shown_where_it_divides(tmp_path):

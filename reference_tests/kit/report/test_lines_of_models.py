@@ -130,7 +130,7 @@ class EncoderLayer(nn.Module):
 
 def test_a_size_that_nothing_reads_is_shown_where_it_is_taken(tmp_path):
     (named,) = [found for found in check_text(UNREAD, tmp_path)["EncoderLayer"].mistakes if found.id == "B29"]
-    assert named.code[named.line - named.first].strip() == "d_ff: int = None,"
+    assert named.shown.strip() == "d_ff: int = None,"
 
 
 STACK = """

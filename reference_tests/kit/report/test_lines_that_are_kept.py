@@ -26,7 +26,7 @@ class SelfAttention(nn.Module):
 
 def _shown(result, id):
     named = next(found for found in result.mistakes if found.id == id)
-    return named.code[named.line - named.first].strip(), [line.strip() for line in named.put], named.fix
+    return named.shown.strip(), [line.strip() for line in named.put], named.fix
 
 
 @pytest.mark.parametrize("kept, divided, line, check", [

@@ -48,7 +48,7 @@ class EncoderLayer(nn.Module):
 
 def _line(result, id):
     named = next(found for found in result.mistakes if found.id == id)
-    return named.code[named.line - named.first], named
+    return named.shown, named
 
 
 def test_the_root_of_attention_is_no_deviation(tmp_path):

@@ -29,6 +29,11 @@ class Named:
     put: list[str] = field(default_factory=list)
     gone: int = 1
 
+    @property
+    def shown(self) -> str:
+        """The line to look at, as it is written."""
+        return self.code[self.line - self.first]
+
 
 @dataclass
 class Record:
