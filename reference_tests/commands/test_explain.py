@@ -7,6 +7,7 @@ from scratch_transformer.commands.explain import explain
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import (
     AS_IN_T5,
+    BEHIND_THE_PRESENT,
     BESIDE_A_MASK,
     LENT,
     NOT_ASKED,
@@ -43,6 +44,7 @@ from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 OF_OTHER_FORMS = {
     "A1": {AS_IN_T5, WRITTEN_IN},
     "A5": {LENT},
+    "A7": {BEHIND_THE_PRESENT},
     "A11": {ROWS_TOO},
     "A15": {OUTPUT_ALONE},
     "A24": {LENT, TARGET_ONLY, UNTOLD},

@@ -18,6 +18,7 @@ import torch
 
 from scratch_transformer.conformance.switches import exact
 from scratch_transformer.kit import clock
+from scratch_transformer.kit.definitions import file_of, text_of_file
 from scratch_transformer.kit.judge import by_hand
 from scratch_transformer.kit.judge.designs import design_notes, of_session, words_of
 from scratch_transformer.kit.judge.detectors import detected, infinity
@@ -40,6 +41,8 @@ from scratch_transformer.kit.kind import NO_MASK, ONE_LENGTH, PARTS, Candidate, 
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import (
     AS_IN_T5,
+    BEHIND_THE_PRESENT,
+    DOES_BEHIND_THE_PRESENT,
     LENT,
     NEAR_ZERO,
     NOT_ASKED,
@@ -235,7 +238,8 @@ def _called(session: Session, best: Hypothesis | None, change: Change, twins: tu
     form = _form(session, change, best)
     fix = MADE_FIRST if change.id == "B14" and _has_no_norm(session) else ""
     twins = twins if form == change.form else ()
-    return Finding(MISTAKES[change.id], "", form, twins=twins, part=change.part, fix=fix)
+    does = DOES_BEHIND_THE_PRESENT if form == BEHIND_THE_PRESENT else ""
+    return Finding(MISTAKES[change.id], "", form, twins=twins, part=change.part, does=does, fix=fix)
 
 
 def _masks_keys_alone(session: Session) -> bool:
@@ -292,6 +296,8 @@ def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
         if _divides_by_zero(session, dict(change.entries)):
             return ZERO_BY_ZERO if session.kind.name == "RMSNorm" else NO_EPS
         return form_of_eps(dict(change.entries).get("eps", 0.0), best.recipe.norm_kind if best else "norm", change.form)
+    if _is_hidden_anyway(session, change, best):
+        return BEHIND_THE_PRESENT
     if (change.id, change.form) == ("A1", "not scaled") and T5.search(type(session.candidate.module).__name__):
         return AS_IN_T5
     if (change.id, change.form) == ("A4", "") and _fills_with_little(
@@ -304,6 +310,19 @@ def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
         return WRITTEN_IN
     is_asked = change.id != "A25" or session.candidate.is_causal_by_name
     return change.form if is_asked else NOT_ASKED
+
+
+INFINITE = re.compile(r"\binf(inity)?\b")
+
+
+def _is_hidden_anyway(session: Session, change: Change, best: Hypothesis | None) -> bool:
+    """Whether padding is only missed by a mask that hides the future too: behind a sentence it is future.
+
+    Its own rows are blocked then. Filled with -∞ they are NaN, which the next layer spreads.
+    """
+    is_one = session.kind.name == "TargetMask" and (change.id, change.form) == ("A7", "queries instead of keys")
+    is_causal = best is not None and not {"A5", "A6", "A25"} & {*best.ids}
+    return is_one and is_causal and not INFINITE.search(text_of_file(file_of(session.candidate.definition)))
 
 
 def _divides_by_zero(session: Session, entries: Mapping[str, Any]) -> bool:

@@ -17,6 +17,12 @@ ONE_TURNED = "one head of all features, merged as if there were several"
 NEAR_ZERO = "filled with a number near 0, which is far from -∞"
 OUTPUT_ALONE = "of the output projection alone, where a config says so"
 OUTSIDE = "divided by the root of a number outside of the class"
+BEHIND_THE_PRESENT = "queries instead of keys, beside a mask that hides the future"
+"""A form of A7."""
+DOES_BEHIND_THE_PRESENT = (
+    "Uses the padding mask for rows (queries) instead of columns (keys). Where padding stands behind the sentence, as "
+    "is usual, it is future, which no word sees: it costs nothing. Padding in front would be seen."
+)
 WRITTEN_IN = "a number that is written in, and right for heads of one width"
 AS_IN_T5 = "not scaled, as in T5: its initial weights are smaller instead"
 STOPS_UNEVEN = "it stops where their lengths differ"
@@ -273,6 +279,7 @@ print("the first token's weights:", torch.zeros(4, 4).masked_fill(too_much, floa
             "queries instead of keys, in the target": {"padding": "queries of the target"},
             "queries instead of keys, in the source": {"padding": "queries of the source"},
         },
+        severities={BEHIND_THE_PRESENT: "harmless"},
         demo="""\
 import torch
 keep = torch.tensor([[True, True, False]])  # (batch, length), the last token is padding

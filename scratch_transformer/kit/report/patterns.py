@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 from scratch_transformer.kit.mistakes.attention import (
+    BEHIND_THE_PRESENT,
     CAUSAL_ENCODER,
     NEAR_ZERO,
     ONE_HEAD,
@@ -120,6 +121,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     **{("E2", form): r"sqrt|\*\*|\*.*dim|\*.*model" for form in SCALED},
     ("B9", ""): r"[(\[] *(?!(\w+) for \1 )[\w.]+ for \w+ in |\] *\* *\w|for \w+ in range\(.*\):",
     ("A7", "queries instead of keys"): OF_QUERIES,
+    ("A7", BEHIND_THE_PRESENT): OF_QUERIES,
     ("A7", "queries instead of keys, in the target"): OF_QUERIES,
     ("A7", "queries instead of keys, in the source"): OF_QUERIES,
     ("A38", WEIGHTS_APART): WEIGHED,
