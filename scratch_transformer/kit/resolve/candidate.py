@@ -411,7 +411,7 @@ class Resolved(Candidate):
         def hook(module: nn.Module, args: Any, output: Any) -> None:
             found = next(tensors(output), None)
             if found is not None:
-                outputs.setdefault(path, self.plan.output(found))
+                outputs.setdefault(path, self.plan.output(found).clone())  # what is changed in place later was right
 
         return hook
 
