@@ -82,7 +82,7 @@ GREEDY = Kind(
     defaults={"knows_eos": True},
     build=lambda settings, recipe: Greedy(recipe),
     probes=greedy_probes,
-    mistakes=("D4", "D6", "D8", "D9", "D10", "D11"),
+    mistakes=("D4", "D6", "D8", "D9", "D10", "D11", "B32"),
     extras=(Extra(("D9",), longer),),
     designs=combined(ENDS, {"": {}, "one more": {"writes": "one more"}, "one less": {"writes": "one less"}}),
 )
@@ -95,7 +95,7 @@ BEAM = Kind(
     defaults={"beam_size": 3},
     build=lambda settings, recipe: Beam(recipe),
     probes=beam_probes,
-    mistakes=("D1", "D2", "D3", "D12"),
+    mistakes=("D1", "D2", "D3", "D12", "B32"),
     designs=combined(ENDS, PENALTY),
 )
 
