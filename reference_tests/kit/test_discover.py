@@ -173,6 +173,35 @@ def test_a_class_that_cannot_be_read_leaves_the_others():
     assert mended.text.splitlines().index("class Whole:") == 5
 
 
+CLASS = "class Whole:\n    x = 1\n\n    def f(self):\n        return 1\n\n"
+OF_TWO = "    def h(self):\n        return 2\n\n"
+
+
+@pytest.mark.parametrize("text, line", [
+    (CLASS + "    def g(self):", 7), (CLASS + "    def g(self):\n        # to be written\n\n", 7),
+    (CLASS + "    @property\n    def g(self,\n          y):\n\n\nclass Other:\n    x = 1\n", 8),
+    (CLASS.replace("    x", f"    @property\n    async def g(self):\n\n{OF_TWO}    x"), 3), (CLASS + "def g(x):\n", 7),
+    (CLASS + "class Third:\n", 7), (CLASS + "class Third:\n    def g(self):\n", 8),
+])  # fmt: skip
+def test_a_method_without_a_body_leaves_the_rest_of_its_class(text, line):
+    mended, sentences = repair.repaired(Source("model.py", text))
+    assert f"Python cannot read line model.py:{line} (it has no body, and is left out)" in sentences[0]
+    made = {}
+    exec(compile(mended.text, "model.py", "exec"), made)
+    assert made["Whole"]().f() == 1 and made["Whole"].x == 1 and not hasattr(made["Whole"], "g")
+    assert ("Other" in made) == ("Other" in text) and "Third" not in made and "g" not in made
+    assert "async" not in text or made["Whole"]().h() == 2, "its decorator is left out with it"
+    kept = [one for one in mended.text.splitlines() if one]
+    assert kept == [one for one in text.splitlines() if one in kept]
+
+
+def test_what_is_indented_too_little_is_the_body_of_what_stands_before():
+    text = "class Broken:\n    def f(self):\n    return 1\n\n\nclass Whole:\n    x = 1\n"
+    mended, sentences = repair.repaired(Source("model.py", text))
+    assert [d.name for d in survey.survey(mended).definitions] == ["Whole"]
+    assert "Broken (model.py:1) cannot be read and is left out" in sentences
+
+
 def test_only_names_that_nobody_defines_are_assumed():
     text = "import math\ndef f(nn):\n    return nn(F.relu(np), math.pi, other)\nnp = 1\n"
     assert repair.assumed(Source("model.py", text)) == {"F": "import torch.nn.functional as F"}

@@ -38,6 +38,9 @@ ASSUMED = {
     **{n: f"from typing import {n}" for n in ("Any", "Callable", "Dict", "List", "Optional", "Tuple", "Type", "Union")},
 }
 IMPORT = re.compile(r"^(\s*(?:import|from)\s+[\w.]+(?:\s+import\s+[\w, ]*\w)?(?:\s+as\s+\w+)?)\s*(?=[^\w\s])")
+BARE = re.compile(r"expected an indented block after (?:function|class) definition on line (\d+)")
+NEXT = re.compile(r"(async )?(def|class)\b|@")
+"""How a function or a class begins."""
 TOP = re.compile(r"^[^\s#)\]}]")
 
 
@@ -54,6 +57,12 @@ def repaired(source: Source) -> tuple[Source, list[str]]:
         if error is None:
             return replace(source, text="\n".join(lines) + "\n"), sentences
         number = min(max(error.lineno or 1, 1), len(lines))
+        if bare := _without_body(lines, error):
+            first, own, end = bare
+            said = f"Python cannot read line {source.where(own + 1)} (it has no body, and is left out)"
+            sentences.append(f"{said}: {lines[own].strip()[:80]!r}")
+            lines[first:end] = [""] * (end - first)
+            continue
         start, end = _statement(lines, number)
         if start in seen:
             sentences.append(_without(lines, start, end, source))
@@ -87,6 +96,31 @@ def _statement(lines: list[str], number: int) -> tuple[int, int]:
     while end < len(lines) and not TOP.match(lines[end]):
         end += 1
     return start, end
+
+
+def _without_body(lines: list[str], error: SyntaxError) -> tuple[int, int, int] | None:
+    """Of a function or class of which there is the first line alone: from its decorators, its own line, to the end.
+
+    None of what is followed by anything but another one in its place, or the end of what it is in: that is its body,
+    indented too little.
+    """
+    found = BARE.search(error.msg or "")
+    if found is None:
+        return None
+    own = int(found[1]) - 1
+    start, indent = own, _indent(lines[own])
+    while start > 0 and lines[start - 1].lstrip().startswith("@") and _indent(lines[start - 1]) == indent:
+        start -= 1
+    end = max(own + 1, min((error.lineno or 1) - 1, len(lines)))  # a header of several lines ends before that
+    while end < len(lines) and not lines[end].split("#")[0].strip():
+        end += 1
+    after = lines[end] if end < len(lines) else ""
+    is_next = _indent(after) < indent or NEXT.match(after.lstrip())
+    return (start, own, end) if not after or is_next else None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _mended(line: str) -> str:
