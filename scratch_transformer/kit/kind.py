@@ -176,6 +176,7 @@ class Candidate:
     notes: sentences about how it was resolved. limits: about what could not be checked because of how it is made.
     replaced: names of its parts that the reference stands in for.
     masks_left: parameters for masks that its kind has no input for: of padding, where it hides the future itself.
+    masks_unread: parameters for masks that change nothing, as neither it nor what it hands them to reads them.
     defaults: settings -> values that its constructor has where nothing is passed.
     shown: choices of the recipe that resolving it has shown already. explained: the recipe with its numbers, if any.
     added_twice: names of its parts that have their residual inside, where it agrees with parts that have none.
@@ -214,6 +215,7 @@ class Candidate:
         self.limits: list[str] = []
         self.replaced: list[str] = []
         self.masks_left: tuple[str, ...] = ()
+        self.masks_unread: tuple[str, ...] = ()
         self.defaults: dict[str, Any] = {}
         self.shown: dict[str, Any] = {}
         self.explained: Recipe | None = None

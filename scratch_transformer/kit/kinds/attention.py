@@ -50,6 +50,8 @@ HEAD_MISTAKES = (
     *("A30", "A31", "A32", "A35", "P4:attention goes along it", *BUILT, "B30:", "B34", "A39", *NORM_INSIDE),
 )
 OTHER_RESIDUALS = tuple(f"B23:attention's output is added to the {name}" for name in ("values", "keys"))
+UNREAD = "A24:forward takes it, and nothing reads it"
+"""Of what hides the future itself, and may be given a mask of padding."""
 WITH_MASKS = (KEYS_ARE_QUERIES, "A24", "A29", "A31", "A32")
 """Of what is given masks."""
 SELF_MISTAKES = tuple(id for id in HEAD_MISTAKES if id not in CROSSED[:2])
@@ -308,6 +310,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
         "A6",
         "A7:",
         "A25:",
+        UNREAD,
         "B11",
         "K1",
     ),

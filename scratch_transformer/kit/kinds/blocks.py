@@ -11,7 +11,14 @@ from torch import Tensor, nn
 from scratch_transformer.kit.canonical import blocks, stacks
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds import assembled
-from scratch_transformer.kit.kinds.attention import CORE_OF_OTHERS, KEYS_ARE_QUERIES, SELF_MISTAKES, WITH_MASKS, packed
+from scratch_transformer.kit.kinds.attention import (
+    CORE_OF_OTHERS,
+    KEYS_ARE_QUERIES,
+    SELF_MISTAKES,
+    UNREAD,
+    WITH_MASKS,
+    packed,
+)
 from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import (
     D_FF,
@@ -64,7 +71,7 @@ MEMORY_NORM = {"memory_norm": "own"}
 FINAL = {"": {"final_norm": False}, "final norm": {"final_norm": True}}
 STACK_DESIGNS = combined(ORDERS, FINAL, USUAL)
 STACK_MISTAKES = ("B4:pre-norm without final norms", "B9", "B19", "B28")
-CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:")
+CAUSAL_MISTAKES = ("P7", "K1", "A5", "A6", "A25:", UNREAD)
 ENCODER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id != "A29")
 """It is given one mask only."""
 CAUSAL_LAYER_MISTAKES = tuple(id for id in LAYER_MISTAKES if id not in WITH_MASKS)

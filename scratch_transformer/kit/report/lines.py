@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of, source_of
-from scratch_transformer.kit.mistakes.attention import UNTOLD
+from scratch_transformer.kit.mistakes.attention import UNREAD, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
@@ -136,6 +136,8 @@ def _found(
     for one in definitions if id in kept.FOUND else ():
         if (mended := kept.FOUND[id](one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + mended.number, mended.put, mended.fix)
+    if (id, form) == ("A24", UNREAD) and own:
+        return Place(own[0].file, own[0].start + _head(own[0].lines), [])
     if id == "E5" and (told := kept.of_padding([*definitions])) is not None:
         return Place(inspect.getsourcefile(told[0]) or "", lines_of(told[0])[1] + told[1].number, [])
     if id in OF_ATTENTION and (id, form) not in MERGES:

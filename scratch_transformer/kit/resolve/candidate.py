@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import is_of_torch, is_own, leads_to, names_in, parameters_of, reads, source_of
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
-from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys
+from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys, unread
 from scratch_transformer.kit.resolve.call.masks import POLARITIES, Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, EndsTheProgram, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
@@ -280,6 +280,19 @@ class Resolved(Candidate):
             said = re.sub(r"\.\d+(?=\.|$)", "", name)  # the same of every layer
             found |= {} if is_same else {said: f"{said} {tuple(self.parameters.tensors[name].shape)}"}
         return [*found.values()]
+
+    def unread(self) -> tuple[str, ...]:
+        """The parameters for masks that nothing reads; where there is no other, only its name says what it hides."""
+        inputs = next((p.inputs for p in self.kind.probes(self.settings, 0) if self.accepts(p.inputs)), None)
+
+        def run(plan: Plan) -> Tensor:
+            with self._called_by(plan):
+                return self(**(inputs or {}))
+
+        found = () if inputs is None or self.module is None else unread.masks(self.function, self.plan, run)
+        if found and {name for name, _, _ in self.plan.mask_parameters} <= {*found}:
+            self.is_causal_by_name |= self.is_to_hide
+        return found
 
     def with_padding(self, keep: Tensor, **inputs: Any) -> Iterator[tuple[str, Tensor | Exception]]:
         told, (B, T) = self.plan, keep.shape
