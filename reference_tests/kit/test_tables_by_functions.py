@@ -73,3 +73,16 @@ def word_mask(ids):
 def test_what_makes_no_triangle_or_is_given_more_is_no_causal_mask():
     named = (both_mask, triangle, word_mask)
     assert [guess.kinds_of(one.__name__, one, KINDS)[:1] for one in named] == [(), (), ("PaddingMask",)]
+
+
+ADDED = """
+def positional_encoding(embedded, whole_positional_encoding_matrix):
+    rows = whole_positional_encoding_matrix[None, : embedded.shape[1], :]
+    return embedded + rows
+"""
+
+
+@pytest.mark.parametrize(("sum_", "verdict"), [("+", "matches the builtin"), ("-", "unknown mismatch")])
+def test_a_table_that_is_given(sum_, verdict, tmp_path):
+    result = check_text(ADDED.replace("embedded +", f"embedded {sum_}"), tmp_path)["positional_encoding"]
+    assert (result.kind, result.verdict) == ("PositionalEncoding", verdict), result

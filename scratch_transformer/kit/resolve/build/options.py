@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from scratch_transformer import functional
 from scratch_transformer.kit.definitions import is_module_class, is_of_torch, source_of
@@ -40,7 +40,9 @@ from scratch_transformer.kit.resolve.names.settings import (
 )
 from scratch_transformer.kit.resolve.names.words import plain, words
 
-TABLE = re.compile(r"(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?")
+TABLE = re.compile(
+    r"(full|whole|fixed|max)?(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?"
+)
 """A table of positions that is given ready made, where no module of the file is called so."""
 REPORTS = re.compile(r"(logger|writer|tracker|optimi[sz]er|scheduler|profiler|callbacks?)$")
 """What reports or trains: a model computes the same with something that does nothing."""
@@ -439,6 +441,17 @@ def _texts(wish: Wish) -> list[Any]:
     return list(dict.fromkeys([*known, *allowed, *usual]))[:4]
 
 
+def table_of_positions(owner: Any, name: str, settings: Mapping[str, Any]) -> Tensor | None:
+    """What is given for a parameter that takes a table of positions, by its name; None for any other."""
+    if not TABLE.fullmatch(plain(name)) or not {"max_len", "d_model"} <= settings.keys():
+        return None
+    length, width = int(settings["max_len"]), int(settings["d_model"])
+    table = functional.sinusoidal_positions(length, width, dtype=torch.float64)
+    table = table[None] if is_of_samples(owner, name) else table
+    table.is_given = True  # type: ignore[attr-defined]
+    return table
+
+
 def _guesses(wish: Wish, values: Values) -> list[Any]:
     """A required parameter that no name explains: by its use, by what its file gives, by its annotation."""
     if _is_vocabulary(wish):
@@ -449,11 +462,7 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         return [False, True]
     if ROTARY_BASE.search(wish.word):
         return [10000.0]
-    if TABLE.fullmatch(wish.word) and {"max_len", "d_model"} <= values.settings.keys():
-        length, width = int(values.settings["max_len"]), int(values.settings["d_model"])
-        table = functional.sinusoidal_positions(length, width, dtype=torch.float64)
-        table = table[None] if is_of_samples(wish.owner, wish.name) else table
-        table.is_given = True  # type: ignore[attr-defined]
+    if (table := table_of_positions(wish.owner, wish.name, values.settings)) is not None:
         return [table]
     known = [value for value in literal_of(wish.owner, wish.name) if not isinstance(value, (list, dict))]
     meant = [values.settings[s] for s in wish.use.meant if s in values.settings]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import itertools
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import is_own, nodes_of
 from scratch_transformer.kit.kind import STEPS, Steps
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import beside, holders
@@ -90,7 +92,8 @@ def _in_pieces(
     if not passed and not (keeps(made) and (switch or start)):
         return None
     own = {id(values): values for values in made.parameters()}  # whose gradients are asked for
-    made, outputs, kept, begin = _switched_on(copy.deepcopy(made, own)), [], holder, 0
+    made, outputs, kept, begin = copy.deepcopy(made, own), [], holder, 0
+    is_told, before_all = _switched_on(made) or bool(switch), _held(made)
     for length in chunks:
         given = dict(_piece(plan, inputs, begin, length)) | switch
         given |= dict.fromkeys(start, begin)
@@ -108,15 +111,47 @@ def _in_pieces(
                 return None
             kept = joined(kept, new) if steps.joins and begin else new
         begin += length
+    if not (passed or is_told) and _held(made) == before_all:
+        return None  # nothing was kept: it has a cache for another time
     return torch.cat(outputs, 1)
 
 
-def _switched_on(made: nn.Module) -> nn.Module:
-    """With its cache in use where its constructor was told to do without: Attention(d_model, heads, use_cache)."""
+def _switched_on(made: nn.Module) -> bool:
+    """Puts its cache to use where its constructor was told to do without: Attention(d_model, heads, use_cache).
+
+    Also by a word, where the code asks for it: self.mode == "inference". Whether there is such a switch.
+    """
+    found = False
     for part in made.modules():
-        for name in [name for name, value in vars(part).items() if value is False and SWITCH.search(plain(name))]:
-            setattr(part, name, True)
-    return made
+        flags: dict[str, Any] = {n: True for n, v in vars(part).items() if v is False and SWITCH.search(plain(n))}
+        words = {n: word for n, word in _words_for(type(part)) if isinstance(vars(part).get(n), str)}
+        for name, value in (flags | words).items():
+            setattr(part, name, value)
+            found = True
+    return found
+
+
+def _words_for(cls: type) -> Iterator[tuple[str, str]]:
+    """The attributes with which a class of the learner's asks for its cache, and the words with which it is used."""
+    for node in nodes_of(cls) if is_own(cls) else ():
+        if not isinstance(node, (ast.If, ast.IfExp)) or not isinstance(node.test, ast.Compare):
+            continue
+        asked, word = node.test.left, node.test.comparators[0]
+        is_of_it = isinstance(asked, ast.Attribute) and ast.unparse(asked.value) == "self"
+        if not is_of_it or not isinstance(word, ast.Constant) or not isinstance(word.value, str):
+            continue
+        then = node.orelse if isinstance(node.test.ops[0], ast.NotEq) else node.body
+        inside = [one for branch in (then if isinstance(then, list) else [then]) for one in ast.walk(branch)]
+        if any(isinstance(one, ast.Attribute) and KEPT.search(plain(one.attr)) for one in inside):
+            yield asked.attr, word.value  # type: ignore[attr-defined]
+
+
+def _held(made: nn.Module) -> list[Any]:
+    """All that its parts hold besides parameters, to be compared."""
+    return [
+        holders.state({**{n: v for n, v in vars(part).items() if not n.startswith("_")}, **part._buffers})
+        for part in made.modules()
+    ]
 
 
 def tokenwise(made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Callable[[Any], Tensor]) -> Tensor:

@@ -17,6 +17,7 @@ from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.options import table_of_positions
 from scratch_transformer.kit.resolve.build.tokenizer import Words, is_table_of_words, is_tokenizer
 from scratch_transformer.kit.resolve.call import batching, beside, caching, told
 from scratch_transformer.kit.resolve.call.inert import NoDropout
@@ -176,7 +177,7 @@ def plans(
     heads = int(settings.get("num_heads", 1))
     kept, mask_like = _kept(mask_like, function)
     extra = {
-        **_beside(others, tensors, tables, settings, source_of(inspect.unwrap(function))),
+        **_beside(others, tensors, tables, settings, inspect.unwrap(function)),
         **dict.fromkeys(kept, beside.KEPT),
     }
     others = [p for p in others if p.name not in extra]
@@ -205,13 +206,18 @@ def plans(
 
 def _beside(
     parameters: list[inspect.Parameter], tensors: tuple[str, ...], tables: Sequence[tuple[Tensor, ...] | nn.Module],
-    settings: Mapping[str, Any], code: str,
+    settings: Mapping[str, Any], function: Any,
 ) -> dict[str, list[Any]]:  # fmt: skip
     """Parameters that take positions, tables of angles or lengths -> what they may be given; optional ones: tables."""
     is_of_words = "next_logits" in tensors or not {"x", "query", "ids", "src"} & set(tensors)
     found: dict[str, list[Any]] = {}
+    code = source_of(function)
     counts_rows = "positions" in tensors and any(input_of(p.name, ("positions",)) for p in parameters)
     for parameter in parameters[1:] if not is_of_words else ():
+        table = table_of_positions(function, parameter.name, settings) if parameter.default is parameter.empty else None
+        if table is not None and tensors == ("x",) and "rope_base" not in settings:
+            found[parameter.name] = [table]
+            continue
         is_base = "rope_base" in settings and settings_of(parameter.name) == ("rope_base",)  # rope_theta
         if is_base or ("positions" in tensors and input_of(parameter.name, ("positions",))):
             continue

@@ -1,0 +1,48 @@
+"""A cache that a word turns on, self.mode == "inference", in a class that is built with another one."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+pytestmark = pytest.mark.long
+
+ATTENTION = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, max_len, batch_size=2, mode="train"):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        assert mode in ["use", "train"]
+        self.mode, self.h, self.d_k = mode, num_heads, d_model // num_heads
+        self.q_proj, self.k_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.v_proj, self.o_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.register_buffer("cache_k", torch.zeros(batch_size, max_len, num_heads, self.d_k))
+        self.register_buffer("cache_v", torch.zeros(batch_size, max_len, num_heads, self.d_k))
+
+    def forward(self, x, start_pos=0):
+        B, T, d = x.shape
+        q, k, v = (f(x).view(B, T, self.h, self.d_k) for f in (self.q_proj, self.k_proj, self.v_proj))
+        if self.ASKED == "use":
+            self.cache_k[:B, start_pos : start_pos + T] = k
+            self.cache_v[:B, start_pos : start_pos + T] = v
+            k, v = self.cache_k[:B, BEGIN : start_pos + T], self.cache_v[:B, BEGIN : start_pos + T]
+        hidden = torch.ones(T, k.size(1), dtype=torch.bool, device=x.device).triu(1 + k.size(1) - T)
+        scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) / self.d_k ** 0.5
+        y = scores.masked_fill(hidden, -math.inf).softmax(-1) @ v.transpose(1, 2)
+        return self.o_proj(y.transpose(1, 2).reshape(B, T, d))
+"""
+TOLD = "With its cache it gives, token by token, what one call gives."
+
+
+@pytest.mark.parametrize(
+    ("asked", "begin", "ids", "is_told"),
+    [("mode", "0", [], True), ("mode", "start_pos", ["K1"], False)],
+)
+def test_a_cache_is_judged_as_it_is_used(asked, begin, ids, is_told, tmp_path):
+    result = check_text(ATTENTION.replace("ASKED", asked).replace("BEGIN", begin), tmp_path)["CausalSelfAttention"]
+    assert (result.severe, TOLD in result.notes) == (ids, is_told), result
+
+
+def test_a_cache_that_is_not_used_gives_nothing_else(tmp_path):
+    text = ATTENTION.replace("self.ASKED ==", "self.mode.upper() ==").replace("BEGIN", "0")
+    result = check_text(text, tmp_path)["CausalSelfAttention"]
+    assert (result.severe, TOLD in result.notes) == ([], False), result
