@@ -320,7 +320,7 @@ def _is_hidden_anyway(session: Session, change: Change, best: Hypothesis | None)
 
     Its own rows are blocked then. Filled with -∞ they are NaN, which the next layer spreads.
     """
-    is_one = session.kind.name == "TargetMask" and (change.id, change.form) == ("A7", "queries instead of keys")
+    is_one = (change.id, change.form) == ("A7", "queries instead of keys") and session.kind.name == "TargetMask"
     is_causal = best is not None and not {"A5", "A6", "A25"} & {*best.ids}
     return is_one and is_causal and not INFINITE.search(text_of_file(file_of(session.candidate.definition)))
 
