@@ -6,6 +6,7 @@ goes to a file. Whatever happens here, the parent (process.py) survives it.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -45,19 +46,20 @@ def main() -> None:
 
 def check(job: dict[str, Any], emit: Emit) -> None:
     """job: sources, only, as_kind, init, adapter, skip, done, salvage."""
+    gc.disable()  # what is imported stays: to look through it for what can go takes a fifth of the time
     import torch
 
     torch.set_num_threads(1)
     torch.backends.mha.set_fastpath_enabled(False)
-    from scratch_transformer.kit import kinds  # noqa: F401  before limits: they read files
+    from scratch_transformer.kit.checking import Checking  # before limits: it reads files
 
+    gc.freeze()
+    gc.enable()
     sys.argv = [job["sources"][0]["path"] if job["sources"] else "check"]
     emit("speed", slowness=clock.adjust())
     guard = sandbox.Guard(os.getcwd())
     sandbox.no_debugger()
     sandbox.limit_memory(MEMORY_MB)
-    from scratch_transformer.kit.checking import Checking
-
     checking = Checking(job, guard, emit)
     for source in job["sources"]:
         made = Source(**{**source, "cells": tuple(map(tuple, source["cells"]))})

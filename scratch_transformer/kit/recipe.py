@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+Parts = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+"""The names of parts, and their own values of entries."""
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -155,7 +158,7 @@ class Recipe:
     mask_shape: str = "2"
 
     # ---- Parts that are made in another way than the rest ----
-    parts: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
+    parts: Parts = ()
     """The name of a part, "decoder" or "cross_attn", and its own values of entries."""
 
     def within(self, *path: str) -> Recipe:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as builtin
 
 from scratch_transformer import functional
 from scratch_transformer.kit.canonical.attention import Projection
@@ -16,18 +17,19 @@ from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.recipe import Recipe
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": functional.relu,
-    "gelu": functional.gelu,
-    "gelu tanh": lambda x: functional.gelu(x, approximate="tanh"),
+    "relu": torch.relu,
+    "gelu": builtin.gelu,
+    "gelu tanh": lambda x: builtin.gelu(x, approximate="tanh"),
     "quick gelu": lambda x: x * functional.sigmoid(1.702 * x),
     "gelu with 0.44715": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.44715 * x**3))),
-    "silu": functional.silu,
-    "relu squared": lambda x: functional.relu(x) ** 2,
+    "silu": builtin.silu,
+    "relu squared": lambda x: torch.relu(x) ** 2,
     "sigmoid": functional.sigmoid,
     "tanh": torch.tanh,
     "leaky relu": lambda x: torch.where(x < 0, 0.01 * x, x),
     "none": lambda x: x,
 }
+"""By the builtins, where there are such, in less time: a check computes thousands of these."""
 
 
 class Activation(OfRecipe):

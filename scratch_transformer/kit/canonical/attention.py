@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from scratch_transformer import masks
-from scratch_transformer.kit.canonical.core import Mask, attention
+from scratch_transformer.kit.canonical.core import Mask, attention, triangle
 from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.canonical.rotary import RotaryEmbedding, counted
 from scratch_transformer.kit.recipe import Recipe
@@ -148,7 +147,7 @@ class CausalSelfAttention(Attention):
     """x (B, T, E) attends to itself and what is before, without being told to."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        return super().forward(x, x, x, masks.causal(x.shape[1], device=x.device)[None, None])
+        return super().forward(x, x, x, triangle(x.shape[1], x.shape[1], x.device)[None, None])
 
 
 class CrossAttention(Attention):

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer import masks
 from scratch_transformer.kit.canonical.activation import FeedForward
 from scratch_transformer.kit.canonical.attention import Attention
-from scratch_transformer.kit.canonical.core import Mask
+from scratch_transformer.kit.canonical.core import Mask, triangle
 from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.recipe import Recipe
 
@@ -61,7 +60,11 @@ def residual(x: Tensor, y: Tensor, recipe: Recipe, others: Mapping[str, Tensor])
     name, x = recipe.residual, others.get("stream", x)
     if name == "block's input too":
         return x + others[FIRST] if FIRST in others else x
-    return {"own output": y, "twice": x + x, "negative": -x}.get(name, others.get(name, x))
+    if name == "own output":
+        return y
+    if name in ("twice", "negative"):
+        return x + x if name == "twice" else -x
+    return others.get(name, x)
 
 
 def summand(given: Tensor, y: Tensor, recipe: Recipe, others: Mapping[str, Tensor]) -> Tensor:
@@ -209,4 +212,4 @@ class DecoderOnlyLayer(EncoderLayer):
     """x (B, T, d_model) attends to itself and what is before."""
 
     def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
-        return super().forward(x, masks.causal(x.shape[1], device=x.device)[None, None])
+        return super().forward(x, triangle(x.shape[1], x.shape[1], x.device)[None, None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -117,7 +118,7 @@ def edited(mask: Mask, recipe: Recipe, scores: Tensor) -> Mask:
     if "lost" in recipe.causal + recipe.padding:
         return overwritten(mask, recipe)
     T, S = scores.shape[-2:]
-    lower = masks.causal(T, S, device=mask.device)
+    lower = triangle(T, S, mask.device)
     is_causal = mask.shape[-2] == T == S and T > 1 and not bool((mask & ~lower).any())
     keys = mask.any(-2, keepdim=True)  # (…, 1, S), what is not padded
     sides = {"queries of the target": is_causal, "queries of the source": not is_causal}
@@ -126,9 +127,15 @@ def edited(mask: Mask, recipe: Recipe, scores: Tensor) -> Mask:
     return allowed & other_causal(lower, recipe.causal) if is_causal else allowed
 
 
+@functools.lru_cache(maxsize=256)
+def triangle(T: int, S: int, device: torch.device) -> Tensor:
+    """The causal mask, boolean (T, S): made once, to be read."""
+    return masks.causal(T, S, device)
+
+
 def overwritten(mask: Tensor, recipe: Recipe) -> Tensor:
     """What is left of a mask of padding and future where applying one of them undoes the other."""
-    keys, lower = mask.any(-2, keepdim=True), masks.causal(mask.shape[-2], mask.shape[-1], mask.device)
+    keys, lower = mask.any(-2, keepdim=True), triangle(mask.shape[-2], mask.shape[-1], mask.device)
     is_causal = mask.shape[-2] == mask.shape[-1] > 1 and not bool((mask & ~lower).any())
     if bool(keys.all()) or not is_causal:
         return mask

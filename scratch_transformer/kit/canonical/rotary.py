@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +44,12 @@ OF_BASE = ", of the base "
 
 def counted(length: int, recipe: Recipe) -> Tensor:
     """The positions 0, 1, 2, …, or those that a step-wise decoder gives to tokens that come one by one."""
-    form, positions = recipe.step_positions, torch.arange(length)
+    return _counted(length, recipe.step_positions)
+
+
+@functools.lru_cache(maxsize=256)
+def _counted(length: int, form: str) -> Tensor:
+    positions = torch.arange(length)
     if form.startswith("all the first"):
         prompt = 3 if form.endswith("after a prompt") else 0
         return positions.where(positions < prompt, 0)
@@ -51,14 +58,36 @@ def counted(length: int, recipe: Recipe) -> Tensor:
     return positions.where(positions < prompt, positions + shift)
 
 
-def angles(positions: Tensor, d: int, width: int, base: float, recipe: Recipe) -> Tensor:
-    """positions (L,) -> (L, d/2): position · base^(-2i/d)."""
-    kind, _, other = recipe.rotary_angles.partition(OF_BASE)
-    exponents = EXPONENTS[kind](torch.arange(d // 2, dtype=torch.float64), d, width)
-    base = float(other or base)
-    of_tokens = (positions.double() + recipe.rotary_first).unsqueeze(-1)
-    counted = torch.arange(0, d, 2).expand(len(positions), -1) if recipe.rotary_axis == "features" else of_tokens
-    return counted * base**exponents
+class Angles(NamedTuple):
+    """What decides them, besides the positions: features d, features of all heads, base, and the recipe's entries."""
+
+    d: int
+    width: int
+    base: float
+    exponents: str
+    first: int
+    axis: str
+
+    def at(self, positions: Tensor) -> Tensor:
+        """positions (L,) -> (L, d/2): position · base^(-2i/d)."""
+        kind, _, other = self.exponents.partition(OF_BASE)
+        exponents = EXPONENTS[kind](torch.arange(self.d // 2, dtype=torch.float64), self.d, self.width)
+        of_tokens = (positions.double() + self.first).unsqueeze(-1)
+        counted = torch.arange(0, self.d, 2).expand(len(positions), -1) if self.axis == "features" else of_tokens
+        return counted * float(other or self.base) ** exponents
+
+
+@functools.lru_cache(maxsize=1024)
+def _table(
+    positions: tuple[int, ...], angles: Angles, pairing: str, columns: str, dtype: torch.dtype, device: torch.device
+) -> tuple[Pair, Pair]:  # fmt: skip
+    """Cosines and sines of both features of every pair; made once, as a check turns by the same thousands of times.
+
+    columns: how their features are paired; not as those of what is turned, in a mistake.
+    """
+    angle = angles.at(torch.tensor(positions, device=device))
+    table = joined(angle, angle, columns).to(dtype)
+    return pairs(table.cos(), pairing), pairs(table.sin(), pairing)
 
 
 def pairs(x: Tensor, order: str) -> Pair:
@@ -74,12 +103,13 @@ def joined(first: Tensor, second: Tensor, order: str) -> Tensor:
 
 def rotated(x: Tensor, positions: Tensor, base: float, recipe: Recipe, width: int | None = None) -> Tensor:
     """x (…, L, d) at positions (L,), turned. width: the features of all heads together."""
-    angle = angles(positions, x.shape[-1], width or x.shape[-1], base, recipe).to(x.device)
-    other = {"interleaved": "halves", "halves": "interleaved"}[recipe.rotary]
-    table = joined(angle, angle, other if recipe.rotary_table == "other" else recipe.rotary).to(x.dtype)
-    cos, sin = pairs(table.cos(), recipe.rotary), pairs(table.sin(), recipe.rotary)
-    turned = TURNS[recipe.rotary_turn](*pairs(x, recipe.rotary), cos, sin)
-    return joined(*turned, other if recipe.rotary_out == "other" else recipe.rotary)
+    d, pairing = x.shape[-1], recipe.rotary
+    other = {"interleaved": "halves", "halves": "interleaved"}[pairing]
+    angles = Angles(d, width or d, base, recipe.rotary_angles, recipe.rotary_first, recipe.rotary_axis)
+    columns = other if recipe.rotary_table == "other" else pairing
+    cos, sin = _table((*positions.tolist(),), angles, pairing, columns, x.dtype, x.device)
+    turned = TURNS[recipe.rotary_turn](*pairs(x, pairing), cos, sin)
+    return joined(*turned, other if recipe.rotary_out == "other" else pairing)
 
 
 class RotaryEmbedding(nn.Module):

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 Entries = tuple[tuple[str, Any], ...]
-Parts = tuple[tuple[str, Entries], ...]
-"""Of a recipe: the name of a part, and its own values of entries."""
 SIDES = ("encoder", "decoder")
 DECODERS = ("DecoderLayer", "Decoder", "TokenDecoder")
 PLACES = {"Transformer": SIDES, **dict.fromkeys(DECODERS, ("self_attn", "cross_attn"))}

@@ -24,7 +24,6 @@ from scratch_transformer.kit.judge.places import (
     SIDES,
     SUBLAYERS,
     Change,
-    Parts,
     apart,
     by_side,
     compatible,
@@ -36,7 +35,7 @@ from scratch_transformer.kit.judge.several import of_attention, of_rotation, of_
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import LAYERS, NO_MASK, Candidate, Diagnosis, Finding, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.recipe import RIGHT, Recipe
+from scratch_transformer.kit.recipe import RIGHT, Parts, Recipe
 
 FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
 EMPTYING = {"causal", "softmax_over", "weighing", "padding", "roles", "source_mask"}

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import operator
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.judge.consulted import Consulted, Outputs
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings
-from scratch_transformer.kit.recipe import Recipe
+from scratch_transformer.kit.recipe import Parts, Recipe
 
 STRUCTURE = (
     "final_norm",
@@ -55,6 +57,10 @@ class Variants:
         self._weights: dict[tuple[Any, ...], frozenset[str]] = {}
         self._lacks: dict[tuple[Any, ...], bool] = {}
         self._outputs: dict[tuple[Hashable, Recipe, str], Tensor | None] = {}
+        self._alike: dict[tuple[Any, ...], list[tuple[tuple[str, ...], list[dict[str, Any]]]]] = {}
+        """The parts of a module that have one recipe, and the way to them, by the names of a recipe's parts."""
+        self._consulted: defaultdict[tuple[Hashable, ...], Outputs] = defaultdict(Outputs)
+        """The same by what of a recipe they depend on, for each of its structures."""
 
     def _made(self, recipe: Recipe) -> tuple[nn.Module, dict[str, Tensor]]:
         structure = _structure(recipe)
@@ -108,20 +114,45 @@ class Variants:
                 if name in state:
                     values.copy_(state[name])
             self._loaded[structure] = key
-        for path, part in self._parts[structure]:  # a module's own way to set attributes takes ten times as long
-            way = (*SIDE_OF.get(path.partition("_")[0], ()), *path.split("."))
-            part["recipe"] = recipe.within(*way) if recipe.parts else recipe
+        self._govern(structure, recipe.parts, recipe)
         return module
+
+    def _govern(self, structure: tuple[Any, ...], parts: Parts, recipe: Recipe | Consulted) -> None:
+        """Gives every part its recipe. A module's own way to set attributes takes ten times as long."""
+        names = tuple(name for name, _ in parts)
+        if (structure, names) not in self._alike:
+            alike: dict[Any, tuple[tuple[str, ...], list[dict[str, Any]]]] = {}
+            for path, own in self._parts[structure]:
+                way = (*SIDE_OF.get(path.partition("_")[0], ()), *path.split("."))
+                alike.setdefault(recipe.within(*way), (way, []))[1].append(own)
+            self._alike[structure, names] = [*alike.values()]
+        for way, parts_alike in self._alike[structure, names]:
+            within = recipe.within(*way)
+            for own in parts_alike:
+                own["recipe"] = within
 
     def output(self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe) -> Tensor | None:
         """Its output on a probe; None if it crashes, as some mistakes do on some inputs."""
         name = (key, recipe, probe.name)
         if name not in self._outputs:
-            try:
-                self._outputs[name] = call(self.module(recipe, key, state), probe.inputs)
-            except (RuntimeError, ValueError, IndexError):
-                self._outputs[name] = None
+            structure = _structure(recipe)
+            known = self._consulted[key, structure, probe.name, tuple(name for name, _ in recipe.parts)]
+            leaf = known.of(recipe)
+            self._outputs[name] = self._computed(recipe, key, state, probe, known) if leaf is None else leaf.output
         return self._outputs[name]
+
+    def _computed(
+        self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe, known: Outputs
+    ) -> Tensor | None:
+        module, consulted = self.module(recipe, key, state), Consulted(recipe)
+        self._govern(_structure(recipe), recipe.parts, consulted)
+        output: Tensor | None
+        try:
+            output = called(module, probe.inputs)  # the reference writes into none of them
+        except (RuntimeError, ValueError, IndexError):
+            output = None
+        known.note(consulted, output)
+        return output
 
 
 SIDE_OF = {"src": ("encoder",), "tgt": ("decoder",)}

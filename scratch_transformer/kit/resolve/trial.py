@@ -40,7 +40,7 @@ Score = tuple[int, float]
 """Tier and error: 0 = a right design, 1 = with the mistakes of its parts, 2 = with a mistake, 3 = nothing fits,
 4 = it stops with an error."""
 MISTAKEN, NOTHING = 2, 3
-Outputs = list[tuple[Probe, Tensor | None]]
+Outputs = Sequence[tuple[Probe, Tensor | None]]
 """Of a candidate; None where it stopped with an error."""
 SECONDS = 1.0
 """Of computing, for the search for a mistake in one layout of weights."""
@@ -79,6 +79,8 @@ class Trial:
         self._distances: dict[tuple[str, bytes], float] = {}
         self._unexplained: dict[tuple[Any, ...], float] = {}
         """What was searched in vain to the end, and its error: many ways to build and call give the same outputs."""
+        self._is_near = False
+        """Whether any recipe has agreed with the candidate at hand on its first probe."""
         self._expected = EXPECTED.setdefault((kind, *self.settings.items()), {})
 
     # ---- Recipes to try ----
@@ -134,7 +136,7 @@ class Trial:
             state = candidate.load(self.asked)
         except Exception:  # the learner's code may raise anything
             return NOTHING, float("inf")
-        outputs = [(probe, _output(candidate, probe)) for probe in probes]
+        outputs: Outputs = _Run(candidate, probes)
         if (
             self.one_length or "next_logits" in self.kind.inputs
         ):  # a search that drops its beams fails on some models only
@@ -150,15 +152,17 @@ class Trial:
             if error <= ROUNDED:
                 candidate.shown, candidate.explained = dict(design[1]), recipe
                 return tier, error
-        shapes = tuple(None if output is None else output.shape for _, output in outputs)
-        given = _digest(output for _, output in outputs if output is not None)
-        same = (key, given, shapes, missing, enough, candidate.has_bare_norms)
         candidate.is_tried = enough >= NOTHING
-        if same in self._unexplained:
-            return NOTHING, self._unexplained[same]
+        asked = (key, missing, enough, candidate.has_bare_norms)
+        may_tell = bool(self.shapes) and _is_finite(outputs[0][1])
+        for some in [outputs[:1]] * may_tell + [outputs]:
+            if (known := self._unexplained.get((asked, _seen(some)))) is not None:
+                return NOTHING, known
+        self._is_near = False
         score, is_whole = self._searched(candidate, missing, key, state, outputs, enough)
         if is_whole and score[0] == NOTHING:
-            self._unexplained[same] = score[1]
+            is_far = may_tell and not self._is_near  # then the learner's code need not be run on the other probes again
+            self._unexplained[asked, _seen(outputs[:1] if is_far else outputs)] = score[1]
         return score
 
     def _is_filled_up(self, probe: Probe, output: Tensor) -> bool:
@@ -176,7 +180,7 @@ class Trial:
         is_whole, (probe, output) = True, outputs[0]
         sample = Sample(output, probe)
         for tier, some in self._steps(designs, min(enough, NOTHING)):
-            if tier and not any(output is not None and output.isfinite().all() for _, output in outputs):
+            if tier and not any(_is_finite(output) for _, output in outputs):
                 break
             for design, recipe in self._recipes(tier, some, key, missing, candidate):
                 if tier == MISTAKEN and clock.now() > deadline:
@@ -244,6 +248,7 @@ class Trial:
                 errors.append(distance(output, expected, probe))
             if errors[-1] > ROUNDED:
                 break
+            self._is_near = True
         return max(errors), errors[1] if len(errors) > 1 else 0.0
 
     def expected_shape(self, inputs: Inputs) -> torch.Size | None:
@@ -282,8 +287,36 @@ def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Chan
     return [*besides, *((c,) for c in changes), *together]
 
 
+def _seen(outputs: Outputs) -> tuple[Any, ...]:
+    """What is the same for the same outputs."""
+    shapes = tuple(None if output is None else output.shape for _, output in outputs)
+    return shapes, _digest(output for _, output in outputs if output is not None)
+
+
 def _digest(tensors: Iterable[Tensor]) -> bytes:
     return hashlib.blake2b(b"".join(values.detach().double().numpy().tobytes() for values in tensors)).digest()
+
+
+class _Run(Sequence[tuple[Probe, "Tensor | None"]]):
+    """Probes and a candidate's outputs; each is computed when it is asked for first."""
+
+    def __init__(self, candidate: Candidate, probes: Iterable[Probe]) -> None:
+        self.candidate, self.probes = candidate, [*probes]
+        self.made: list[tuple[Probe, Tensor | None]] = []
+
+    def __len__(self) -> int:
+        return len(self.probes)
+
+    def __getitem__(self, index: Any) -> Any:
+        end = range(len(self))[index]
+        last = end if isinstance(end, int) else max(end, default=-1)
+        for probe in self.probes[len(self.made) : last + 1]:
+            self.made.append((probe, _output(self.candidate, probe)))
+        return self.made[index]
+
+
+def _is_finite(output: Tensor | None) -> bool:
+    return output is not None and bool(output.isfinite().all())
 
 
 def _output(candidate: Candidate, probe: Probe) -> Tensor | None:
