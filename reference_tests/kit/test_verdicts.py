@@ -308,10 +308,9 @@ def test_weights_that_are_made_anew_or_left_empty(cls, ids):
 def test_a_norm_that_is_made_in_forward():
     diagnosis = found("EncoderLayer", MakesNorms, **SIZES, d_ff=17)
     (finding,) = [finding for finding in diagnosis.findings if finding.mistake.id == "B21"]
-    assert (finding.evidence, diagnosis.unexplained) == (
-        "Every call makes a new LayerNorm, which is never trained.",
-        False,
-    )
+    said, _, line = finding.evidence.partition(" It does so at: ")
+    assert (said, diagnosis.unexplained) == ("Every call makes a new LayerNorm, which is never trained.", False)
+    assert "nn.LayerNorm(12" in line and finding.fix.startswith("self.norm = nn.LayerNorm(…) in __init__")
 
 
 class Masked(canonical.Attention):

@@ -36,7 +36,7 @@ PROPOSED = [
     ("A8", "", "s = s.masked_fill(mask == 0, -1e9)", 's = s.masked_fill(mask == 0, float("-inf"))'),
     ("A10", "-10000", "s = s.masked_fill(m, -10000.0)", 's = s.masked_fill(m, float("-inf"))'),
     ("A10", "-10000", "fill = -1e9 if s.dtype == torch.float32 else -1e4",
-     'fill = float("-inf") if s.dtype == torch.float32 else float("-inf")'),
+     'fill = float("-inf")'),
     ("A10", "-10000", "s = s + (1.0 - m) * -10000.0", None),
     ("A8", "", "s = s - 1e9 * m", None),
     ("A14", "left out", "self.q = nn.Linear(d, d, bias=False)", "self.q = nn.Linear(d, d)"),

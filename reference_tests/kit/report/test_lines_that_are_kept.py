@@ -32,6 +32,8 @@ def _shown(result, id):
 @pytest.mark.parametrize("kept, divided, line, check", [
     ("self.d_k = int(width / n_heads)", "self.d_k", "self.d_k = int(width / n_heads)",
      "assert width % n_heads == 0, f'{n_heads=} must divide {width=}'"),
+    ("self.groups = n_heads\n        self.d_k = width // n_heads", "self.d_k * (self.n_heads // self.groups)",
+     "self.d_k = width // n_heads", "assert width % n_heads == 0, f'{n_heads=} must divide {width=}'"),
     ("pass", "self.width // self.n_heads", "self.n_heads = n_heads",
      "assert self.width % self.n_heads == 0, f'{self.n_heads=} must divide {self.width=}'"),
 ])  # fmt: skip

@@ -81,6 +81,14 @@ def line_now() -> str:
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
 
 
+def line_outside_constructors() -> str:
+    """The line of a learner's that is run right now, or that makes the module whose constructor is."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and (not is_learners(frame) or frame.f_code.co_name == "__init__"):
+        frame = frame.f_back
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
+
+
 def line_of_argument(name: str) -> str:
     """The line on which the call that a learner's line makes right now has a named argument; else that line."""
     frame = _frame_now()

@@ -70,7 +70,7 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
         moved = (r"(\bParameter\(.*\))\.(?:to|cuda)\((?:[^()]|\([^()]*\))*\)$", r"\1")
         return _by(*moved) if form == MOVED else _by(r"^(\s*self\.\w+ = )(\[.*\])$", r"\1nn.ModuleList(\2)")
     if id in ("A8", "A10"):  # a number for each type, in one line
-        return lambda code: re.sub(LEAST, INF, code)
+        return _infinite
     patterns = REWRITES.get(id)
     return _by(*patterns) if patterns else None
 
@@ -122,6 +122,11 @@ REWRITES: Mapping[str, tuple[str, str]] = {
 
 def _by(pattern: str, replacement: str) -> Rewrite:
     return lambda code: re.sub(pattern, replacement, code, count=1)
+
+
+def _infinite(code: str) -> str:
+    """-1e9 if scores.dtype == torch.float32 else -1e4: one for all."""
+    return re.sub(rf"{re.escape(INF)} if .+? else {re.escape(INF)}", INF, re.sub(LEAST, INF, code))
 
 
 def _asked_for(code: str) -> str:

@@ -34,7 +34,7 @@ def of_heads(definition: Any) -> Line | None:
     kept = [
         n for n, line in enumerate(lines) if divided and re.match(rf"\s*self\.({divided[1]}|{divided[2]}) *=", line)
     ]
-    if divided is None or len(kept) != 2:
+    if divided is None or len(kept) != 2 or besides_the_width(lines_of(definition)[0]):
         return None
     line, indent = lines[kept[1]].rstrip("\n"), re.match(r"\s*", lines[kept[1]])[0]  # type: ignore[index]
     size, heads = f"self.{divided[1]}", f"self.{divided[2]}"
@@ -45,6 +45,20 @@ def of_heads(definition: Any) -> Line | None:
 HEADS = re.compile(r"(?i)(n|num|number_of)?_?heads?|h|n_?heads?")
 WIDTH = re.compile(r"(?i)d_?model|(hidden|emb(ed(ding)?)?|model|input)_?(size|dim|width)|n_?emb(d|ed)?|dim|width")
 """What the number of heads and the width of tokens are called, of a constructor's parameters."""
+
+
+def besides_the_width(lines: Sequence[str]) -> set[int]:
+    """A19: the lines that divide something else, in code that divides the width by the heads; none in any other."""
+    divided = [n for n, line in enumerate(lines) if "//" in line.partition("#")[0]]
+    of_width = {n for n in divided if any(_is_of_heads(*two) for two in DIVISION.findall(lines[n]))}
+    return {*divided} - of_width if of_width else set()
+
+
+def _is_of_heads(width: str, heads: str) -> bool:
+    return all(fits.fullmatch(name.rpartition(".")[2]) is not None for fits, name in ((WIDTH, width), (HEADS, heads)))
+
+
+DIVISION = re.compile(r"([\w.]+) ?// ?([\w.]+)")
 
 
 def of_told_heads(definition: Any) -> Line | None:

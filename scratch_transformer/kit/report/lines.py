@@ -155,10 +155,13 @@ def _found(
     if id == "E2":
         words = {room.name for room in rooms if _embeds_words(room)}
         rooms.sort(key=lambda room: room.name not in words)  # what holds such a table adds positions, perhaps
+    if id == "A19":
+        rooms.sort(key=lambda room: not kept.besides_the_width(room.lines))
     if id == "B27":
         rooms.sort(key=_is_a_class)  # a constructor cuts nothing
     for room in rooms:
         texts = _texts(room.lines) | {line - room.start for file, line in idle if file == room.file}
+        texts |= kept.besides_the_width(room.lines) if id == "A19" else set()
         found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
         if found is not None:
             at, put = _before_its_statement(1 + found[0], found[1], room)

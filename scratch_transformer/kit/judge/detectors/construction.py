@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from scratch_transformer.kit.definitions import text_of_file
 from scratch_transformer.kit.judge import neighbours
+from scratch_transformer.kit.judge.frames import DONE_AT, line_outside_constructors
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance
 from scratch_transformer.kit.judge.variants import call
@@ -53,21 +54,35 @@ def made_in_forward(session: Session, best: Hypothesis | None) -> Iterator[Findi
     first = call(session.candidate, probe.inputs)
     with _registered() as owners:
         second = call(session.candidate, probe.inputs)
-    made = sorted({type(owner).__name__ for owner in owners})
+    made = sorted({type(owner).__name__ for owner, _ in owners})
+    line = next((line for _, line in owners if line), "")
+    at, fix = f" {DONE_AT}{line}" if line else "", _made_once({type(owner) for owner, _ in owners}, line)
     differs = not torch.equal(first.nan_to_num(), second.nan_to_num())
     if differs:
         what = f"Every call makes new {', '.join(made)}, so" if made else "Something in it is drawn at random, so"
         said = f"{what} two calls with one input differ by {100 * distance(first, second, probe):.2g} %."
-        yield Finding(MISTAKES["B21"], said, explains=True)
+        yield Finding(MISTAKES["B21"], f"{said}{at}", explains=True, fix=fix)
     elif any("Norm" in name for name in made) and not hasattr(session.candidate.module, "function"):
-        yield Finding(MISTAKES["B21"], f"Every call makes a new {', '.join(made)}, which is never trained.")
+        said = f"Every call makes a new {', '.join(made)}, which is never trained."
+        yield Finding(MISTAKES["B21"], f"{said}{at}", fix=fix)
+
+
+def _made_once(classes: set[type], line: str) -> str:
+    """The fix for modules of one class, as the line has its name; "" for others."""
+    found = re.search(rf"[\w.]*\b{next(iter(classes)).__name__}(?=\()", line) if len(classes) == 1 else None
+    if found is None:
+        return ""
+    kept = next((one for one in ("norm", "linear", "embedding") if one in found[0].lower()), "layer")
+    return f"self.{kept} = {found[0]}(…) in __init__; self.{kept}(x) in forward."
 
 
 @contextlib.contextmanager
-def _registered() -> Iterator[list[nn.Module]]:
-    """The modules that get parameters meanwhile."""
-    owners: list[nn.Module] = []
-    hook = register_module_parameter_registration_hook(lambda owner, name, values: owners.append(owner))
+def _registered() -> Iterator[list[tuple[nn.Module, str]]]:
+    """The modules that get parameters meanwhile, and the lines that make them."""
+    owners: list[tuple[nn.Module, str]] = []
+    hook = register_module_parameter_registration_hook(
+        lambda owner, name, values: owners.append((owner, line_outside_constructors()))
+    )
     try:
         yield owners
     finally:
