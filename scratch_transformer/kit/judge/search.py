@@ -416,10 +416,13 @@ def _is_design(kind: Kind, name: str, value: Any) -> bool:
 
 
 def untold(kind: Kind, candidate: Candidate) -> list[Change]:
-    """What is sure of a model of two languages that takes no mask and speaks of none: padding is attended to."""
-    if kind.name != "Transformer" or candidate.speaks_of_padding:
+    """What is sure of a model of two languages that takes no mask and speaks of none: padding is attended to; and of a
+    decoder, in which nothing hides anything.
+    """
+    if candidate.speaks_of_padding:
         return []
-    return [change for change in _forms(changes_of(kind), "A24") if change.form]
+    id = "A24" if kind.name == "Transformer" else "A25" if kind.name in ("DecoderLayer", "TokenDecoder") else ""
+    return [change for change in _forms(changes_of(kind), id) if change.form]
 
 
 def changes_of(kind: Kind) -> list[Change]:

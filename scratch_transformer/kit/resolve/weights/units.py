@@ -8,15 +8,16 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in, nodes_of
+from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_of
 from scratch_transformer.kit.kind import LAYERS
+from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
 
@@ -190,18 +191,33 @@ def single_layers(made: nn.Module, kind_of: KindOf) -> list[str]:
 
 
 def lone_attention(made: nn.Module, kind_of: KindOf) -> str:
-    """The path of the only attention of a model that has no layers, but is one itself, and looks up words; else ""."""
+    """The path of the only attention of a model that has no layers, but is one itself, and looks up words; else "".
+
+    Of one for each side of a translation too, where what is given the encoder's output may have two.
+    """
     parts = [(path, part) for path, part in made.named_modules() if path]
     kinds = {path: kind_of(type(part)) or "" for path, part in parts}
     attends = [p for p, part in parts if isinstance(part, nn.MultiheadAttention) or kinds[p].endswith("Attention")]
     outer = [path for path in attends if not any(path.startswith(f"{other}.") for other in attends)]
-    others = [part for path, part in parts if outer and not path.startswith(f"{outer[0]}.")]
+    others = [part for path, part in parts if outer and not path.startswith(tuple(f"{one}." for one in outer))]
     has_layers = any(isinstance(part, (nn.ModuleList, *OF_TORCH)) for part in others)
     has_layers = has_layers or any(kind.endswith(LAYERS) for kind in kinds.values())
-    if len(outer) != 1 or has_layers or not any(isinstance(part, nn.Embedding) for part in others):
+    if not _one_a_side(made, outer) or has_layers or not any(isinstance(part, nn.Embedding) for part in others):
         return ""
-    owner: Any = type(made.get_submodule(outer[0].rpartition(".")[0]))
-    return "" if _counts(owner) or is_repeated(made, outer[0]) else outer[0]
+    owners: list[Any] = [type(made.get_submodule(path.rpartition(".")[0])) for path in outer]
+    return "" if any(map(_counts, owners)) or any(is_repeated(made, path) for path in outer) else outer[0]
+
+
+def _one_a_side(made: nn.Module, paths: Sequence[str]) -> bool:
+    """Whether no module has two of what is at these paths, but one that takes memory, and only one besides has any."""
+    owners = [path.rpartition(".")[0] for path in paths]
+    counts = {path: owners.count(path) for path in owners}
+    forwards = {path: made.get_submodule(path).forward for path in counts}
+    crossing = [
+        path for path, own in forwards.items() if any(input_of(p.name, ("memory",)) for p in parameters_of(own))
+    ]
+    most = 2 if len(crossing) == 1 else 1
+    return 0 < len(counts) <= most and all(count <= 1 + (path in crossing) for path, count in counts.items())
 
 
 def _counts(owner: Any) -> bool:
@@ -217,11 +233,15 @@ LAST_NORM = re.compile(r"final|last|(norm|ln)_?f$")
 
 
 def _of_the_model(units: list[Unit]) -> list[Unit]:
-    """Of a model that is its only layer: its attention, two norms, and the matrices between."""
+    """Of a model that is its only layer: its attention, two norms, and the matrices between; of each side of it."""
     outside = {"embedding", "projection", "position"}
     own = [unit for unit in units if unit.layer is None and not outside & {*unit.context}]
     norms = [unit for unit in own if unit.kind == "norm" and not LAST_NORM.search(unit.path.lower())]
-    return [unit for unit in own if unit.kind != "norm"] + norms[:2]
+    attends = [unit.path.rpartition(".")[0] for unit in own if unit.kind == "attention"]
+    beside = [[norm for norm in norms if norm.path.rpartition(".")[0] == owner] for owner in dict.fromkeys(attends)]
+    of_layers = [some[: attends.count(owner) + 1] for owner, some in zip(dict.fromkeys(attends), beside, strict=True)]
+    first = norms[:2] if len(attends) < 2 else itertools.chain(*of_layers)
+    return [*(unit for unit in own if unit.kind != "norm"), *first]
 
 
 def is_repeated(made: nn.Module, path: str) -> bool:
