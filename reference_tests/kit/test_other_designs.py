@@ -640,6 +640,40 @@ def test_a_score_by_one_linear_layer_is_additive_attention(cls, is_one):
     assert found.endswith("additive attention") == is_one
 
 
+class GatedAttention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gate = nn.Linear(width, 1)
+
+    def forward(self, x):
+        opened = torch.sigmoid(self.gate(x))
+        scores = torch.matmul(x, x.transpose(-2, -1)) * opened
+        return torch.matmul(torch.softmax(scores, -1), x)
+
+
+class PlainAttention(GatedAttention):
+    def forward(self, x):
+        return torch.matmul(torch.softmax(torch.matmul(x, x.transpose(-2, -1)), -1), x)
+
+
+class AroundAttention(nn.Module):
+    def __init__(self, attention):
+        super().__init__()
+        self.attention, self.norm = attention, nn.LayerNorm(4)
+
+    def forward(self, x):
+        return self.norm(x + self.attention(x))
+
+
+@pytest.mark.parametrize("cls, is_one", [(GatedAttention, True), (PlainAttention, False)])
+def test_a_layer_is_of_the_design_of_its_attention(cls, is_one):
+    said = "of a design that is not known here: attention whose scores go through a linear layer, too" * is_one
+    core = Outcome(KINDS["ScaledDotProductAttention"])
+    layer = Outcome(KINDS["EncoderLayer"], SimpleNamespace(module=AroundAttention(cls(4)), replaced=True))
+    named = [(cls, core, "unknown mismatch"), (AroundAttention, layer, "unknown mismatch")]
+    assert [another_sort.name_of(*one, Library(KINDS)) for one in named] == [said, said]
+
+
 def test_a_design_that_is_an_option_is_not_what_it_is_of():
     class Classifier(nn.Module):
         def __init__(self, d_model, alibi=False):

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, parameters_of
+from scratch_transformer.kit.definitions import is_own, leads_to, names_in, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import LAYERS, NETWORKS, Kind
 from scratch_transformer.kit.kinds import KINDS
@@ -49,9 +49,24 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
         why = why or _of_its_parts(value, outcome, module, library)
     if not why and outcome.kind.name.endswith(LAYERS) and attends_to_two(value, module, library):
         return SAID.format("a layer that attends to two other sequences")
-    if not why and outcome.kind.name.endswith("Attention") and scores_by_a_network(value):
-        return SAID.format("additive attention")
+    if not why and outcome.kind.name.endswith("Attention"):
+        why = _of_scores(value)
+    elif not why and module is not None and verdict == "unknown mismatch":  # what is made of such is no other
+        attends = [type(part) for part in module.modules() if "att" in type(part).__name__.lower()]
+        why = next(filter(None, map(_of_scores, filter(is_own, attends))), "")
     return why or other_designs.design_of(value)
+
+
+def _of_scores(value: Any) -> str:
+    """Of an attention whose scores a linear layer makes, or changes, as it multiplies queries by keys, too."""
+    if not scores_by_a_network(value):
+        return ""
+    return SAID.format(CHANGED if PRODUCT.search(source_of(value)) else "additive attention")
+
+
+CHANGED = "attention whose scores go through a linear layer, too"
+PRODUCT = re.compile(r"(matmul|bmm)\([^\n]*(transpose|permute|mT\b|\.T\b)|@ *\w+\.(transpose|permute|mT\b|T\b)")
+"""Of queries with keys: the weights are multiplied by values that are not transposed."""
 
 
 def is_half(value: Any, made: Any) -> bool:
