@@ -41,8 +41,8 @@ FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
 EMPTYING = {"causal", "softmax_over", "weighing", "padding", "roles", "source_mask"}
 """Mistakes that can leave a row without keys; what becomes of it depends on what blocked scores are filled with."""
 
-ROUNDING, NEARLY = 1e-14, 1e-2
-"""Largest error of what is computed in one way, and the share of an error that is much less than it."""
+ROUNDING, NEARLY, MUCH = 1e-14, 1e-2, 0.1
+"""Largest error of what is computed in one way, and the shares of an error that are much less than it, and less."""
 SECONDS = 3.0
 MOST_DESIGNS = 12
 """Designs that are combined with mistakes in their own order; of more, those that the parts show, and the nearest, go
@@ -60,6 +60,8 @@ UNHIDDEN = ("MaskedLlamaBlock", "EncoderLayer")
 """Layers in which every token attends to all."""
 OF_SUBLAYERS = {"norm_order", "residual", "summand"}
 """What may be otherwise around one sublayer than around the others."""
+USUAL_EPS = 1e-5
+"""The reference's, where a kind has no setting of it."""
 MOST_LIKELY, MOST_NEAR = 4, 48
 """Designs that are combined with one mistake besides the parts'; those that are combined with mistakes at all."""
 
@@ -144,7 +146,25 @@ def find(session: Session, parts: Known = (), seconds: float | None = None) -> M
                 rounded.append((error, hypothesis))
         if found:
             return _chosen(session, found, tried)
+    least = [_least(session, error, hypothesis) for error, hypothesis in rounded]
+    exact = [(error, hypothesis) for error, hypothesis in least if error <= EXACT]
+    rounded = exact or [(error, hypothesis) for error, hypothesis in least if error <= ROUNDED]
     return _chosen(session, rounded, tried) if rounded else Match(tried=tried)
+
+
+def _least(session: Session, error: float, hypothesis: Hypothesis) -> tuple[float, Hypothesis]:
+    """Without the mistakes that rounding hides, or that explain nothing: those without which it agrees about as well.
+
+    An ε outside of the root, say, where nobody has tried another ε in it before the time was up.
+    """
+    right, limit = RIGHT.with_(session.kind.designs.get(hypothesis.design, {})), error / MUCH
+    for change in (one for one in hypothesis.changes if not one.part):
+        recipe = hypothesis.recipe.with_({name: getattr(right, name) for name, _ in change.entries})
+        without = session.error(recipe, stop_above=limit)
+        if without <= limit:
+            others = tuple(one for one in hypothesis.changes if one is not change)
+            return _least(session, without, replace(hypothesis, changes=others, recipe=recipe))
+    return error, hypothesis
 
 
 def _and(hypothesis: Hypothesis, change: Change) -> Hypothesis:
@@ -216,7 +236,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     changes = [c for c in every if kind.name not in PLACES or c.id not in OF_ONE_SIDE]
     base = of_parts(kind, known)
     base += evident(session.variants, session.candidate.missing, base)
-    base += [change for change in untold(kind, session.candidate) if change.id not in {known.id for known in base}]
+    for sure in (untold(kind, session.candidate), of_kept_eps(session, changes)):
+        base += [change for change in sure if change.id not in {known.id for known in base}]
     of_output = over_tokens([result.output for result in session.ran if result.output is not None])
     base += [c for c in changes if c.entries == (("output", of_output),) and c.id not in {known.id for known in base}]
     likely = [design for design in designs if session.candidate.shown and not against(design, session.candidate.shown)]
@@ -423,6 +444,14 @@ def untold(kind: Kind, candidate: Candidate) -> list[Change]:
         return []
     id = "A24" if kind.name == "Transformer" else "A25" if kind.name in ("DecoderLayer", "TokenDecoder") else ""
     return [change for change in _forms(changes_of(kind), id) if change.form]
+
+
+def of_kept_eps(session: Session, changes: Sequence[Change]) -> list[Change]:
+    """The ε that all norms of a module keep, where it is another than the reference's."""
+    module, usual = session.candidate.module, session.settings.get("eps", USUAL_EPS)
+    parts = [] if module is None else [vars(part).items() for part in module.modules()]
+    kept = {value for part in parts for name, value in part if "eps" in name.lower() and isinstance(value, float)}
+    return [c for c in changes if c.id == "LN3" and {*c.entries} == {("eps", value) for value in kept - {usual}}]
 
 
 def changes_of(kind: Kind) -> list[Change]:
