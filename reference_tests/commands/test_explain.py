@@ -20,6 +20,7 @@ from scratch_transformer.kit.mistakes.attention import (
 )
 from scratch_transformer.kit.mistakes.blocks import MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.construction import (
+    ALWAYS_GIVEN,
     ALWAYS_MASKED,
     ASKED_IN_VAIN,
     AVERAGED,
@@ -56,7 +57,7 @@ OF_OTHER_FORMS = {
     "B15": {UNUSED_NORMS},
     "B22": {LOADED, POSITIVE_TABLE},
     "B25": {OF_LENT_LAYERS},
-    "B26": {NO_DROPOUT, ALWAYS_MASKED, ASKED_IN_VAIN},
+    "B26": {NO_DROPOUT, ALWAYS_GIVEN, ALWAYS_MASKED, ASKED_IN_VAIN},
     "B27": {OF_WRITERS, UNTRAINED},
     "B29": {WIDTH_OF_HEADS, UNHEARD_FLAG},
     "B30": {SECOND_TABLE},
