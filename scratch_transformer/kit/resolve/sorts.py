@@ -124,8 +124,17 @@ def _of_method(name: str, function: Any, cls: Any) -> str:
 
 
 def _whole_of(thing: Any, components: Iterable[Any]) -> Any:
-    """The first of some components whose code leads to it."""
-    return next((one for one in components if one is not thing and thing in leads_to(one)), None)
+    """The first of some components whose code leads to it, and is run."""
+    wholes = (one for one in components if one is not thing and thing in leads_to(one))
+    return next((one for one in wholes if not _only_trains_with(one, thing)), None)
+
+
+def _only_trains_with(whole: Any, function: Any) -> bool:
+    """Whether all methods of a class that name a function train, which are read and not run."""
+    members = vars(whole).items() if isinstance(whole, type) else ()
+    own = [(name, inspect.unwrap(getattr(member, "__func__", member))) for name, member in members]
+    users = [one for one in own if inspect.isfunction(one[1]) and function.__name__ in names_in(one[1])]
+    return bool(users) and all(_of_method(name, method, whole) == TRAINS for name, method in users)
 
 
 def _of_class(cls: Any) -> str:
