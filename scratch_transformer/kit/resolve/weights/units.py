@@ -156,7 +156,8 @@ def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
         if not unit.shape or not bias:
             unit.shape, unit.raw = tuple(positions.shape), is_raw(name)
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
-    found = _with_outputs(_with_beside(list(units.values()), parameters), parameters)
+    found = _with_beside(_with_heads(list(units.values()), parameters), parameters)
+    found = _with_outputs(found, parameters)
     found = _with_halves(_written_out(found))
     alone = tuple(f"{path}." for path in single_layers(parameters.module, kind_of))
     for unit in found:
@@ -302,6 +303,29 @@ def _with_beside(units: list[Unit], parameters: Parameters) -> list[Unit]:
             attention.layer = _layer(owner)
             attention.path, attention.names = owner, [path[start:] for path in (*beside, *inside)]
             units = [unit for unit in units if not any(unit is other for other in own.values())]
+    return units
+
+
+def _with_heads(units: list[Unit], parameters: Parameters) -> list[Unit]:
+    """Narrow attentions in a list, and the matrix beside the list that mixes what they give, are one with its heads."""
+    lists: dict[str, list[Unit]] = {}
+    for unit in units:
+        path, _, last = unit.path.rpartition(".")
+        if unit.kind == "attention" and last.isdigit() and path:
+            lists.setdefault(path, []).append(unit)
+    for path, heads in lists.items():
+        owner, queries = path.rpartition(".")[0], [n for n in heads[0].names if role_of(n) == "q" and "bias" not in n]
+        shape = tuple(parameters.positions[heads[0].full(queries[0])].shape) if len(queries) == 1 else ()
+        if len(shape) != 2 or len(heads) == 1:
+            continue
+        mixing = (shape[1], len(heads) * shape[0])
+        spare = [u for u in units if u.kind == "matrix" and _owner_and_name(u)[0] == owner and u.shape == mixing]
+        if len(spare) == 1:
+            start = len(f"{owner}.") if owner else 0
+            names = [unit.full(name)[start:] for unit in (*heads, *spare) for name in unit.names]
+            made = Unit("attention", owner, names, (), _context(path), _layer(owner))
+            units = [made if unit is heads[0] else unit for unit in units]
+            units = [unit for unit in units if not any(unit is other for other in (*heads[1:], *spare))]
     return units
 
 
