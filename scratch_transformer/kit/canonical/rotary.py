@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -79,7 +79,7 @@ class Angles(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _table(
-    positions: tuple[int, ...], angles: Angles, pairing: str, columns: str, dtype: torch.dtype, device: torch.device
+    positions: tuple[Any, ...], angles: Angles, pairing: str, columns: str, dtype: torch.dtype, device: torch.device
 ) -> tuple[Pair, Pair]:  # fmt: skip
     """Cosines and sines of both features of every pair; made once, as a check turns by the same thousands of times.
 
@@ -88,6 +88,11 @@ def _table(
     angle = angles.at(torch.tensor(positions, device=device))
     table = joined(angle, angle, columns).to(dtype)
     return pairs(table.cos(), pairing), pairs(table.sin(), pairing)
+
+
+def _nested(values: list[Any]) -> tuple[Any, ...]:
+    """Lists within lists as tuples, which a cache can look up: samples may have positions of their own."""
+    return tuple(_nested(one) if isinstance(one, list) else one for one in values)
 
 
 def pairs(x: Tensor, order: str) -> Pair:
@@ -102,12 +107,12 @@ def joined(first: Tensor, second: Tensor, order: str) -> Tensor:
 
 
 def rotated(x: Tensor, positions: Tensor, base: float, recipe: Recipe, width: int | None = None) -> Tensor:
-    """x (…, L, d) at positions (L,), turned. width: the features of all heads together."""
+    """x (…, L, d) at positions (…, L), turned. width: the features of all heads together."""
     d, pairing = x.shape[-1], recipe.rotary
     other = {"interleaved": "halves", "halves": "interleaved"}[pairing]
     angles = Angles(d, width or d, base, recipe.rotary_angles, recipe.rotary_first, recipe.rotary_axis)
     columns = other if recipe.rotary_table == "other" else pairing
-    cos, sin = _table((*positions.tolist(),), angles, pairing, columns, x.dtype, x.device)
+    cos, sin = _table(_nested(positions.tolist()), angles, pairing, columns, x.dtype, x.device)
     turned = TURNS[recipe.rotary_turn](*pairs(x, pairing), cos, sin)
     return joined(*turned, other if recipe.rotary_out == "other" else pairing)
 
