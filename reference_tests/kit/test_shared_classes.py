@@ -75,8 +75,8 @@ class SelfAttention(nn.Module):
     def __init__(self, d_in, d_UNSAID, d_v):
         super().__init__()
         self.width = d_UNSAID
-        self.q, self.k = nn.Parameter(torch.rand(d_in, d_UNSAID)), nn.Parameter(torch.rand(d_in, d_UNSAID))
-        self.v = nn.Parameter(torch.rand(d_in, d_v))
+        self.q, self.k = nn.Parameter(torch.randn(d_in, d_UNSAID)), nn.Parameter(torch.randn(d_in, d_UNSAID))
+        self.v = nn.Parameter(torch.randn(d_in, d_v))
 
     def forward(self, x, mask=None):
         scores = (x @ self.q) @ (x @ self.k).transpose(-2, -1)
