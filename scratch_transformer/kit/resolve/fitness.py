@@ -126,12 +126,6 @@ def hides_the_future(kind: Kind, thing: Any) -> float:
     return 0.8 if any(TRIANGLE.search(plain(name)) for name in names_in(thing) - given) else 0.0
 
 
-def cannot_hide(kind: Kind, thing: Any) -> bool:
-    """Whether a layer of this kind hides the future by itself, and nothing in it or its parts speaks of masks."""
-    is_layer = kind.name in ("DecoderOnlyLayer", "LlamaBlock") and isinstance(thing, type)
-    return is_layer and not any(MASKING.search(plain(name)) for name in (thing.__name__, *names_within(thing)))
-
-
 def may_turn(thing: Any) -> bool:
     """Whether anything in a class or function speaks of angles: without, no rotary positions explain it."""
     if not isinstance(thing, type) and not inspect.isfunction(thing):

@@ -57,11 +57,7 @@ def chosen(thing: Any, kinds: tuple[str, ...], library: Library, seconds: float 
         known = outcomes if runs else {}
         callable_ = [kind for kind in kinds if kind not in known or _may_be_called(known[kind])]
         stops = {kind for kind, outcome in outcomes.items() if outcome.score[0] > NOTHING}
-        ranks = {
-            name: (name in stops, fitness.cannot_hide(kind, thing), -fitness.hides_the_future(kind, thing))
-            for name, kind in ((name, library.kinds[name]) for name in callable_)
-        }
-        callable_.sort(key=lambda kind: ranks[kind])
+        callable_.sort(key=lambda kind: (kind in stops, -fitness.hides_the_future(library.kinds[kind], thing)))
         best = _best(thing, callable_, library, outcomes, end, thorough=True)
     assert best is not None
     best = _turning(best, thing, kinds, library, end)
