@@ -3,19 +3,12 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.pieces import LANGUAGE_MODEL
 from scratch_transformer.kit.mistakes.construction import ALWAYS_GIVEN
 
-MODEL = """
-class Poet(nn.Module):
-    def __init__(self, vocab_size, d_model, block_size):
-        super().__init__()
-        self.block_size = block_size
-        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(block_size, d_model)
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, idx):
-        return self.head(self.words(idx) + self.places(torch.arange(idx.size(1), device=idx.device)))
-
+MODEL = (
+    LANGUAGE_MODEL
+    + """
     def generate(self, idx, max_new_tokens, top_k=None):
         for _ in range(max_new_tokens):
             logits = self(idx[:, -self.block_size :])[:, -1]
@@ -25,6 +18,7 @@ class Poet(nn.Module):
             idx = torch.cat([idx, torch.multinomial(logits.softmax(-1), 1)], dim=1)
         return idx
 """
+)
 CALLED = """
 def verses(poet, idx):
     return poet.generate(idx, 20, top_k=3)
@@ -37,7 +31,9 @@ def verses(poet, idx):
     [("pass", "", ["B26"]), ("top_k = top_k or logits.size(-1)", "", []), ("pass", CALLED, [ALWAYS_GIVEN])],
 )
 def test_a_number_that_need_not_be_given_stops_nothing(guard, more, ids, tmp_path):
-    result = check_text(MODEL.replace("GUARD", guard) + more, tmp_path, {"Poet.generate"})["Poet.generate"]
+    result = check_text(MODEL.replace("GUARD", guard) + more, tmp_path, {"LanguageModel.generate"})[
+        "LanguageModel.generate"
+    ]
     assert [one.form or one.id for one in result.mistakes] == ids, result
     if ids == ["B26"]:
         (one,) = result.mistakes

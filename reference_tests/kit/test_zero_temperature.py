@@ -3,19 +3,12 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.pieces import LANGUAGE_MODEL
 from scratch_transformer.kit.mistakes.optimizing import ZERO_BY_DEFAULT
 
-MODEL = """
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, block_size):
-        super().__init__()
-        self.block_size = block_size
-        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(block_size, d_model)
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, idx):
-        return self.head(self.words(idx) + self.places(torch.arange(idx.size(1), device=idx.device)))
-
+MODEL = (
+    LANGUAGE_MODEL
+    + """
     def generate(self, idx, max_new_tokens, temperature=DEFAULT):
         for _ in range(max_new_tokens):
             logits = self(idx[:, -self.block_size :])[:, -1]
@@ -23,6 +16,7 @@ class LanguageModel(nn.Module):
             idx = torch.cat([idx, torch.multinomial(logits.softmax(-1), 1)], dim=1)
         return idx
 """
+)
 PLAIN = "logits = logits / temperature"
 
 

@@ -126,6 +126,11 @@ def tree_of(definition: Any) -> ast.stmt | None:
         return None
 
 
+def line_at(definition: Any, node: ast.expr | ast.stmt) -> str:
+    """The line of the text that a node of that tree begins on, without its comment."""
+    return lines_of(definition)[0][node.lineno - 1].partition("#")[0].strip()
+
+
 def nodes_of(definition: Any) -> list[ast.AST]:
     """All nodes of that tree."""
     tree = tree_of(definition)

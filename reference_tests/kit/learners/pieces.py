@@ -20,3 +20,16 @@ class Heads(nn.Module):
         return self.to_out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 """
 """Attention. MASK: what is compared with 0."""
+
+LANGUAGE_MODEL = """
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, block_size):
+        super().__init__()
+        self.block_size = block_size
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(block_size, d_model)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, idx):
+        return self.head(self.words(idx) + self.places(torch.arange(idx.size(1), device=idx.device)))
+"""
+"""The least that gives scores of next words, to which methods can be added that write with it."""

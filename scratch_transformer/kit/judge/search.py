@@ -34,6 +34,7 @@ from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.judge.several import of_attention, of_rotation, of_small_bases
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import LAYERS, NO_MASK, Candidate, Diagnosis, Finding, Kind
+from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.recipe import RIGHT, Parts, Recipe
 
@@ -60,8 +61,6 @@ UNHIDDEN = ("MaskedLlamaBlock", "EncoderLayer")
 """Layers in which every token attends to all."""
 OF_SUBLAYERS = {"norm_order", "residual", "summand"}
 """What may be otherwise around one sublayer than around the others."""
-USUAL_EPS = 1e-5
-"""The reference's, where a kind has no setting of it."""
 MOST_LIKELY, MOST_NEAR = 4, 48
 """Designs that are combined with one mistake besides the parts'; those that are combined with mistakes at all."""
 
@@ -157,14 +156,20 @@ def _least(session: Session, error: float, hypothesis: Hypothesis) -> tuple[floa
 
     An ε outside of the root, say, where nobody has tried another ε in it before the time was up.
     """
-    right, limit = RIGHT.with_(session.kind.designs.get(hypothesis.design, {})), error / MUCH
+    limit = error / MUCH
     for change in (one for one in hypothesis.changes if not one.part):
-        recipe = hypothesis.recipe.with_({name: getattr(right, name) for name, _ in change.entries})
+        recipe = _undone(session, hypothesis, change)
         without = session.error(recipe, stop_above=limit)
         if without <= limit:
             others = tuple(one for one in hypothesis.changes if one is not change)
             return _least(session, without, replace(hypothesis, changes=others, recipe=recipe))
     return error, hypothesis
+
+
+def _undone(session: Session, hypothesis: Hypothesis, change: Change) -> Recipe:
+    """Its recipe without one of its changes, as its design has that."""
+    right = RIGHT.with_(session.kind.designs.get(hypothesis.design, {}))
+    return hypothesis.recipe.with_({name: getattr(right, name) for name, _ in change.entries})
 
 
 def _and(hypothesis: Hypothesis, change: Change) -> Hypothesis:
@@ -193,9 +198,8 @@ def _chosen(session: Session, found: list[tuple[float, Hypothesis]], tried: int)
 def _closest(session: Session, first: Hypothesis, found: Sequence[tuple[float, Hypothesis]]) -> Hypothesis:
     """Another form of one of its mistakes, where that agrees much better: what is filled with 1e-9 is nearly 0."""
     own = next((error for error, hypothesis in found if hypothesis is first), 0.0)
-    right = RIGHT.with_(session.kind.designs.get(first.design, {}))
     for change in (one for one in first.changes if own > ROUNDING and not one.part):
-        undone = first.recipe.with_({name: getattr(right, name) for name, _ in change.entries})
+        undone = _undone(session, first, change)
         for other in _forms(changes_of(session.kind), change.id):
             recipe = undone.with_(dict(other.entries))
             if other != change and session.error(recipe, stop_above=NEARLY * own) < NEARLY * own:
@@ -448,7 +452,7 @@ def untold(kind: Kind, candidate: Candidate) -> list[Change]:
 
 def of_kept_eps(session: Session, changes: Sequence[Change]) -> list[Change]:
     """The ε that all norms of a module keep, where it is another than the reference's."""
-    module, usual = session.candidate.module, session.settings.get("eps", USUAL_EPS)
+    module, usual = session.candidate.module, session.settings.get("eps", EPS)
     parts = [] if module is None else [vars(part).items() for part in module.modules()]
     kept = {value for part in parts for name, value in part if "eps" in name.lower() and isinstance(value, float)}
     return [c for c in changes if c.id == "LN3" and {*c.entries} == {("eps", value) for value in kept - {usual}}]

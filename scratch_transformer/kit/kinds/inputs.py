@@ -11,6 +11,7 @@ from scratch_transformer.conformance.draw import Draw
 B, T, S = 2, 5, 7  # samples, queries, keys
 D_MODEL, HEADS, D_FF = 12, 3, 17
 EPS = 1e-5
+"""The default of nn.LayerNorm, and of every norm of the reference that is told no other."""
 
 
 def real(length: int, side: str = "right", batch: int = B) -> Tensor:

@@ -12,12 +12,11 @@ from types import FrameType
 
 from torch import nn
 
-from scratch_transformer.kit.judge.frames import line_of
+from scratch_transformer.kit.judge.frames import Function, line_of
 from scratch_transformer.kit.judge.stops.attributes import is_set_nowhere, own_classes, read_by
 from scratch_transformer.kit.repair.edits import Edit, Repair, around
 from scratch_transformer.kit.resolve.names.words import words
 
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 Pair = tuple[ast.Assign, ast.Assign]
 
 
@@ -42,7 +41,7 @@ def of_two(error: BaseException, frame: FrameType, name: str) -> Repair | None:
     return Repair(file, frame.f_globals, f"{name} in place of {old}, which is given twice.", (edit,))
 
 
-def _pairs(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[Pair]:
+def _pairs(function: Function) -> list[Pair]:
     """What is made and given the name of what was made before, which nothing has read since."""
     found, waiting = list[Pair](), dict[str, ast.Assign]()
     for statement in function.body:

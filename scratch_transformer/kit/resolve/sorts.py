@@ -212,7 +212,7 @@ def left_of(thing: Any, kind: str, verdict: str, problem: str, components: Itera
         return why
     if verdict == "unknown mismatch":
         return f"it computes something else than what is called {kind} here"
-    if asked := OF_THE_KITS_MODEL.search(problem):
+    if kind == "DecayGroups" and (asked := OF_THE_KITS_MODEL.search(problem)):
         return f"it asks its model for .{asked[1]}, which the small model that {kind} is tried with has not"
     said = problem.partition(" (")[0].strip().rstrip(".")
     said = said if len(said) <= MOST_SAID else f"{said[:MOST_SAID].rstrip()}…"

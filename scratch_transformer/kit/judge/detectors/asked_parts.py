@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import file_of, is_own, lines_of, text_of_file, tree_of
+from scratch_transformer.kit.definitions import file_of, is_own, line_at, text_of_file, tree_of
 from scratch_transformer.kit.judge import neighbours
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -20,7 +20,6 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import ASKED_IN_VAIN, DOES_ASK_IN_VAIN
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 OF_TORCH = {name for one in vars(nn).values() if isinstance(one, type) for name in getattr(one, "__constants__", ())}
 OF_TORCH |= {"weight", "bias"}
 """What torch's own parts have, which need not be among these."""
@@ -47,7 +46,7 @@ def flag_in_vain(session: Session, best: Hypothesis | None) -> Iterator[Finding]
             continue
         meant = next(iter(difflib.get_close_matches(name, sorted(stored), 1, ALIKE)), "")
         fix = f"{meant}, which is set, in place of {name}, if that is what is meant." if meant else ""
-        line = lines_of(cls)[0][node.lineno - 1].partition("#")[0].strip()
+        line = line_at(cls, node)
         said = f"Its {method} asks its parts for {name}, which nothing sets. {DONE_AT}{line}"
         yield Finding(MISTAKES["B26"], said, ASKED_IN_VAIN, does=DOES_ASK_IN_VAIN, fix=fix)
         return
@@ -65,4 +64,4 @@ def _asked(cls: Any) -> Iterator[tuple[str, ast.Call, str]]:
                 yield method.name, node, name
 
 
-ASKED_PARTS: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B26",), flag_in_vain),)
+ASKED_PARTS = ((("B26",), flag_in_vain),)

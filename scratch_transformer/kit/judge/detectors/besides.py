@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, lines_of, tree_of
+from scratch_transformer.kit.definitions import is_of_torch, line_at, tree_of
 from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -25,7 +25,6 @@ from scratch_transformer.kit.judge.stops.attributes import (
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 ASKS = ("hasattr", "getattr", "setattr")
 """What asks whether an attribute is there, before it is read."""
 INNER = (ast.Lambda, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -44,7 +43,7 @@ def methods_that_stop(session: Session, best: Hypothesis | None) -> Iterator[Fin
             continue
         for node in _always_read(method):
             if (owner := _without(node, module)) is not None:
-                line = lines_of(cls)[0][node.lineno - 1].partition("#")[0].strip()
+                line = line_at(cls, node)
                 read = ast.unparse(node)
                 said = f"Its {method.name} reads {read}, which nothing in {type(owner).__name__} or its file sets"
                 form = read if read.count(".") == 1 else f".{node.attr}"
@@ -98,4 +97,4 @@ def _part(node: ast.expr, module: nn.Module) -> object:
     return None if is_computed else getattr(owner, node.attr, None)
 
 
-BESIDES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B26",), methods_that_stop),)
+BESIDES = ((("B26",), methods_that_stop),)

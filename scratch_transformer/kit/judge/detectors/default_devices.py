@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, lines_of, nodes_of, parameters_of, reads
+from scratch_transformer.kit.definitions import is_of_torch, line_at, nodes_of, parameters_of, reads
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -32,7 +32,7 @@ def told_no_device(session: Session, best: Hypothesis | None) -> Iterator[Findin
             said, name = ast.unparse(call), ast.unparse(call.func)
             where = f"{ast.unparse(call.args[0])}.device" if call.args else "next(self.parameters()).device"
             fix = f"{said[:-1]}{', ' if call.args or call.keywords else ''}device={where})."
-            line = lines_of(forward)[0][call.lineno - 1].partition("#")[0].strip()
+            line = line_at(forward, call)
             said = f"{name} makes its tensors on the CPU unless it is told. {DONE_AT}{line}"
             yield Finding(MISTAKES["B32"], said, fix=fix)
             return

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from scratch_transformer.kit.definitions import is_own, leads_to, nodes_of, parameters_of, source_of
+from scratch_transformer.kit.definitions import is_own, leads_to, line_at, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.detectors.scores import dropped_scores
 from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
 from scratch_transformer.kit.judge.places import THREE
@@ -106,7 +106,7 @@ def _made_in_calls(module: nn.Module | None) -> str:
         made = [n for n in nodes_of(cls) if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
         for node in made:
             if re.match(r"(torch\.)?(nn\.)?Dropout\(", ast.unparse(node.func)):
-                return source_of(cls).splitlines()[node.func.lineno - 1].partition("#")[0].strip()
+                return line_at(cls, node.func)
     return ""
 
 

@@ -20,6 +20,7 @@ from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.judge.written import LEAST_BASE
 from scratch_transformer.kit.kind import Candidate, Finding
+from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import OUTPUT_ALONE, OUTSIDE
 from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST
@@ -39,8 +40,6 @@ UNDIVIDED = 14
 """A width that 3 does not divide, and 14 // 3 is even, too: rotary positions turn pairs."""
 OF_A_HEAD = 3
 """Its matrices: of queries, keys and values."""
-PYTORCH_EPS = 1e-5
-"""The default of nn.LayerNorm."""
 MOST_EPS = 0.01
 """Of a norm, beside which the variance of ordinary tokens is large."""
 
@@ -152,7 +151,7 @@ def odd_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 def other_default(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """LN3: the ε of a norm that is told none, as most layers make theirs."""
-    default, usual = session.candidate.defaults.get("eps"), PYTORCH_EPS
+    default, usual = session.candidate.defaults.get("eps"), EPS
     if session.kind.name in ("LayerNorm", "RMSNorm") and isinstance(default, float) and default != usual:
         said = f"Its eps is {default:g} unless told otherwise; PyTorch's is {usual:g}."
         form = form_of_eps(default, "rms" if session.kind.name == "RMSNorm" else "norm", f"{default:g}")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from scratch_transformer.kit.definitions import assignments, nodes_of, source_of
+from scratch_transformer.kit.definitions import assignments, line_at, nodes_of
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
-Detector = Callable[[Session, Hypothesis | None], Iterator[Finding]]
 MADE = re.compile(r"torch\.(zeros|ones|full|tensor|empty|arange|LongTensor)\(")
 MOVED = re.compile(r"\.(to|cuda|type_as|new_\w+)\(|device")
 """What may put it elsewhere."""
@@ -40,10 +39,10 @@ def on_two_devices(session: Session, best: Hypothesis | None) -> Iterator[Findin
         other = next((text for text in texts if text in there or ON_A_GPU.search(text)), "")
         name = next((text for text in texts if text in here), "")
         if other and name:
-            line = source_of(function).splitlines()[here[name].lineno - 1].partition("#")[0].strip()
+            line = line_at(function, here[name])
             said = f"{name} is made on the CPU, and {ast.unparse(call.func)} gets it beside {other}, which is on a GPU."
             yield Finding(MISTAKES["B32"], f"{said} {DONE_AT}{line}", does=DOES, fix=FIX)
             return
 
 
-WRITERS_DEVICES: tuple[tuple[tuple[str, ...], Detector], ...] = ((("B32",), on_two_devices),)
+WRITERS_DEVICES = ((("B32",), on_two_devices),)

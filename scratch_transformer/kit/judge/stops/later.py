@@ -6,7 +6,7 @@ import ast
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_module_class, lines_of, tree_of
+from scratch_transformer.kit.definitions import is_module_class, line_at, tree_of
 from scratch_transformer.kit.judge.frames import STOPS_AT
 from scratch_transformer.kit.judge.stops import meant
 from scratch_transformer.kit.judge.stops.attributes import is_own_module, is_set_nowhere, own_classes
@@ -31,7 +31,7 @@ def finding(cls: object, known: str) -> Finding | None:
     reads = [n for n in reads if isinstance(n.ctx, ast.Load) and ast.unparse(n.value) == "self"]
     for node in sorted(reads, key=lambda one: one.lineno):
         if f"self.{node.attr}" not in known and is_set_nowhere(node.attr, blank, own_classes(blank)):
-            line = lines_of(cls)[0][node.lineno - 1].partition("#")[0].strip()
+            line = line_at(cls, node)
             said = (
                 f"It would stop later too: it reads self.{node.attr}, which nothing in {cls.__name__} or its file sets."
             )

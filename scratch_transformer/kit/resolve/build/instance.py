@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.definitions import is_of_torch, is_own, nodes_of
 from scratch_transformer.kit.judge.written import LEAST_BASE, bases
 from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.weights.layout import walk
@@ -20,7 +21,7 @@ OPTIONAL = ("num_kv_heads", "d_k", "wide_qk_norm")
 """Settings that a kind need not have."""
 READ = ("rope_base", "num_heads", "eps", "num_layers", "label_smoothing", "pad", "warmup", "d_k", "max_len")
 WRITTEN = ("rope_base",)
-"""Of these the ones that what was told a config may write itself, whatever that says: self.base = 1e6."""
+"""Of these the ones that a class may write in, whatever the config says that it was told: self.base = 1e6."""
 LEAST = {"rope_base": 2}
 """Below it an attribute of such a name is something else: pos_base = 0, where a cache stands."""
 
@@ -70,7 +71,6 @@ def _of_query_norms(made: nn.Module, settings: Mapping[str, Any]) -> dict[str, A
 OURS = "scratch_transformer."
 MIXED_EPS = "Its norms have different eps, {}: they were compared with {} in all."
 OWN_EPS = "Its nn.RMSNorm is told no eps, and takes the smallest step of the precision: it was compared with {:g}."
-USUAL_EPS = 1e-5
 
 
 def with_one_eps(made: Any) -> str:
@@ -87,7 +87,7 @@ def with_one_eps(made: Any) -> str:
         setattr(part, name, values[0])
     untold = [part for _, part in walk(made) if isinstance(part, nn.RMSNorm) and part.eps is None]
     for part in untold:
-        part.eps = values[0] if values else USUAL_EPS
+        part.eps = values[0] if values else EPS
     if untold:
         return OWN_EPS.format(untold[0].eps)
     return MIXED_EPS.format(" and ".join(map(str, values)), values[0]) if len(values) > 1 else ""

@@ -10,11 +10,10 @@ from scratch_transformer.kit.resolve.build.tokenizer import FIRST, LAST
 from scratch_transformer.kit.resolve.names.settings import (
     COUNT,
     SCALES,
-    SOURCE,
-    TARGET,
     is_setting,
     settings_beside,
     settings_of,
+    side_of,
 )
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -146,8 +145,7 @@ class Values:
         said = set(words(name))
         if settings_of(name) or said & {*FIRST, *LAST}:
             return ""
-        side = "src_" if said & SOURCE else "tgt_" if said & TARGET else ""
-        return f"{side}pad" if f"{side}pad" in self.settings else "pad"
+        return f"{side_of(said)}pad"
 
     def _vocabulary(self, name: str) -> str:
         """The vocabulary that input_dim or output_dim is the size of, where nothing else is that."""

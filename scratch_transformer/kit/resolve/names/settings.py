@@ -206,11 +206,16 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
 """For names that no list has: words in any order."""
 
 
+def side_of(said: set[str]) -> str:
+    """The prefix of settings that source and target have each, by the words of a name; "" of both."""
+    return "src_" if said & SOURCE else "tgt_" if said & TARGET else ""
+
+
 def _by_words(name: str) -> tuple[str, ...]:
     found = set(words(name))
     for wanted, unwanted, settings in RULES:
         if all(found & some for some in wanted) and not found & unwanted:
-            side = "src_" if found & SOURCE else "tgt_" if found & TARGET else ""
+            side = side_of(found)
             return tuple(f"{side}{setting}" if setting in ("vocab_size", "pad") else setting for setting in settings)
     return ()
 
