@@ -161,6 +161,20 @@ SCOPES = (*FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast
 """What has names of its own."""
 
 
+def settles(nodes: Iterable[ast.AST], name: str, *asking: type[ast.AST]) -> bool:
+    """Whether code has a test that reads a name, or stores something in it: then it need not be what it was told.
+
+    asking: what counts as a test besides.
+    """
+    tests: list[ast.AST] = []
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+            return True
+        tests += [node.test] if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)) else []
+        tests += [node] if isinstance(node, asking) else []
+    return any(isinstance(one, ast.Name) and one.id == name for test in tests for one in ast.walk(test))
+
+
 def inside(scope: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a scope, without those of the scopes in it."""
     left = [*ast.iter_child_nodes(scope)]

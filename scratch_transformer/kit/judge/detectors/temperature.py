@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scratch_transformer.kit.definitions import line_at, nodes_of, parameters_of
+from scratch_transformer.kit.definitions import line_at, nodes_of, parameters_of, settles
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -20,10 +20,7 @@ def zero_by_default(session: Session, best: Hypothesis | None) -> Iterator[Findi
     nodes = nodes_of(definition)
     for name in [p.name for p in parameters_of(definition) if type(p.default) in (int, float) and p.default == 0]:
         quotients = [n for n in nodes if isinstance(n, (ast.expr, ast.stmt)) and _divisor(n) == name]
-        tests = [node.test for node in nodes if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert))]
-        is_asked = any(isinstance(one, ast.Name) and one.id == name for test in tests for one in ast.walk(test))
-        is_set = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in nodes)
-        if quotients and not is_asked and not is_set:
+        if quotients and not settles(nodes, name):
             line = line_at(definition, quotients[0])
             said = f"{name} is 0 where none is given: what is divided by it is infinite, its softmax NaN."
             yield Finding(MISTAKES["S1"], f"{said} {DONE_AT}{line}", ZERO_BY_DEFAULT, does=DOES_DIVIDE_BY_ZERO)

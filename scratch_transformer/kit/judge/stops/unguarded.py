@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from types import FrameType
 
+from scratch_transformer.kit.definitions import settles
 from scratch_transformer.kit.judge import callers
 from scratch_transformer.kit.judge.frames import STOPS_AT, Function, function_of, in_one_line, learners_line, nodes_at
 from scratch_transformer.kit.kind import Finding
@@ -22,7 +23,7 @@ def finding(error: BaseException, frame: FrameType) -> Finding | None:
         return None
     read = {node.id for node in nodes_at(error, frame, ast.Name) if frame.f_locals.get(node.id, error) is None}
     for name in sorted(read & set(_none_by_default(function))):
-        if not _is_asked(function, name):
+        if not settles(ast.walk(function), name, ast.BoolOp):
             said = f"{name} is None by default, and with that it stops: {in_one_line(error)}."
             is_left_out = callers.may_leave_out_of(frame.f_code.co_filename, function.name, name)
             form, fix = "" if is_left_out else ALWAYS_GIVEN, OF_NO_NUMBER.format(name)
@@ -39,14 +40,3 @@ def _chooses(function: Function) -> bool:
 def _none_by_default(function: Function) -> list[str]:
     defaults = callers.defaults_of(function).items()
     return [name for name, value in defaults if isinstance(value, ast.Constant) and value.value is None]
-
-
-def _is_asked(function: Function, name: str) -> bool:
-    """Whether a test, or an or, reads it, or something is stored in it."""
-    tests: list[ast.AST] = []
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-            return True
-        tests += [node.test] if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)) else []
-        tests += [node] if isinstance(node, ast.BoolOp) else []
-    return any(isinstance(one, ast.Name) and one.id == name for test in tests for one in ast.walk(test))
