@@ -123,7 +123,7 @@ def test_what_a_model_lacks_that_the_kit_made_is_no_mistake_of_the_method(tmp_pa
     assert any("Net.setup_optimizers (it asks its model for .inner" in said for said in report.ignored), report.ignored
 
 
-ONE_GROUP = "everything shrinks, as all weights are in one group"
+ONE_GROUP = "everything shrinks, as there is one weight decay for all weights"
 IN_ONE = """
 def configure_optimizer(model, lr, weight_decay):
     weights = [p for p in model.parameters() if p.requires_grad]

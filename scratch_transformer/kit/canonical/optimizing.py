@@ -78,7 +78,7 @@ class DecayGroups(OfSettings):
 
     def _shrinks(self, name: str, parameter: nn.Parameter) -> float:
         form, is_matrix = self.recipe.decayed.partition(",")[0], parameter.dim() > 1
-        if "wte" in name and form not in ("everything", "all but matrices"):
+        if "wte" in name and form != "all but matrices":
             return float(self.recipe.decays_embeddings)
         is_of_a_norm, is_bias = "norm" in name or "ln" in name, name.endswith("bias")
         return {

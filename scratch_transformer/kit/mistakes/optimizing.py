@@ -14,7 +14,7 @@ DOES_DIVIDE_BY_ZERO = (
     "Divides by a temperature that is 0 unless it is told another: the logits become infinite or NaN, and no word can "
     "be drawn."
 )
-ONE_GROUP = "everything shrinks, as all weights are in one group"
+ONE_GROUP = "everything shrinks, as there is one weight decay for all weights"
 
 OPTIMIZING = (
     Mistake(

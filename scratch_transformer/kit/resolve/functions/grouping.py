@@ -5,6 +5,7 @@ In groups; or all of them, where a weight decay is told and the name speaks of a
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -12,10 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.optimizing import to_optimize
 from scratch_transformer.kit.definitions import names_in, source_of
+from scratch_transformer.kit.resolve.functions import own_models
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -59,22 +61,31 @@ def methods_of(thing: Any) -> list[tuple[str, Any]]:
     return [(name, one) for name, one in vars(thing).items() if makes_groups(one)] if isinstance(thing, type) else []
 
 
-def reading(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
-    """Whether each weight of a small model shrinks, of what the function makes for it."""
+def reading(function: Any, settings: Mapping[str, Any], judged: Mapping[Any, Any]) -> Callable[..., Any]:
+    """Whether each weight of a small model shrinks, of what the function makes for it, or for one of the learner's.
+
+    judged: what of the learner's was judged already, among which there may be the model that it is meant for.
+    """
     named = list(inspect.signature(function).parameters)[1:]
     told = {name: _value(_meant(name), settings) for name in named if _meant(name)}
     is_grouped = GROUPS.search(source_of(function)) is not None
     kept = {name: _value(_meant(name), settings) for name in function.__code__.co_names if _meant(name)}
 
     def shrinks(decay: Tensor) -> Tensor:
-        model = to_optimize()
+        for model in own_models.models_for(function, judged):
+            with contextlib.suppress(Exception):  # it may be meant for another
+                if (found := asked(model, decay))[:-1].max() > 0:
+                    return found
+        return asked(to_optimize(), decay)
+
+    def asked(model: nn.Module, decay: Tensor) -> Tensor:
         for name, value in {**kept, **dict.fromkeys(KEPT, _Kept(**kept))}.items():
             if not hasattr(model, name):
                 setattr(model, name, value)
         groups = _groups(function(model, **told))
         found = _decays(groups, float(decay))
-        values = [found.get(id(p), -1.0) for p in model.parameters()]
-        return torch.tensor([*values, float(is_grouped or len(groups) > 1)], dtype=torch.float64)
+        values = own_models.as_of_the_small(model, found)
+        return torch.tensor([*values, float(is_grouped or len({*found.values()}) > 1)], dtype=torch.float64)
 
     return shrinks
 
@@ -90,10 +101,11 @@ class _Kept(SimpleNamespace):
 
 
 def _groups(made: Any) -> Any:
-    """Those of an optimizer, or of several things of which one is that; else what was made."""
+    """Those of an optimizer, or of several things of which some are that; else what was made."""
     inner = made.values() if isinstance(made, dict) else made if isinstance(made, (list, tuple)) else ()
     within = (one[0] if isinstance(one, (list, tuple)) and one else one for one in inner)
-    return next((one.param_groups for one in (made, *within) if hasattr(one, "param_groups")), made)
+    optimizers = [one for one in (made, *within) if hasattr(one, "param_groups")]
+    return [group for one in optimizers for group in one.param_groups] if optimizers else made
 
 
 def _decays(groups: Any, usual: float) -> dict[int, float]:

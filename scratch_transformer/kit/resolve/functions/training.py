@@ -85,14 +85,16 @@ def told(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def reading(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Callable[..., Any] | None:
-    """Something of these kinds as a function of their inputs."""
+def reading(
+    thing: Any, kind: Kind, settings: Mapping[str, Any], judged: Mapping[Any, Any]
+) -> Callable[..., Any] | None:
+    """Something of these kinds as a function of their inputs. judged: what of the learner's was judged already."""
     if kind.name == "Tokenizer":
         return tokenizing.reading(thing, settings)
     if kind.name == "AdamW":
         return _stepping(thing, settings)
     if kind.name == "DecayGroups":
-        return grouping.reading(thing, settings)
+        return grouping.reading(thing, settings, judged)
     return _clipping(thing, settings) if kind.name == "GradientClipping" else _drawing(thing, settings)
 
 

@@ -323,7 +323,7 @@ def _attempts(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]
 def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, Any]) -> Iterator[Outcome]:
     if kind.name in training.KINDS:
         settings = settings | training.told(thing, kind, settings)
-        yield from _called(training.reading(thing, kind, settings), kind, library, settings, {})
+        yield from _called(training.reading(thing, kind, settings, library.resolved), kind, library, settings, {})
         return
     if kind.name in schedules.KINDS:
         settings = settings | (schedules.told(thing, settings) if "min_lr" in settings else {})
