@@ -325,3 +325,124 @@ def test_a_function_of_which_the_text_tells_is_listed_once(tmp_path):
     report = reported(tmp_path / "learner.py")
     assert [(result.name, result.ids) for result in report.results] == [("train_model", ["T2", "T4"])]
     assert report.ignored == ["plot (it shows or logs)"]
+
+
+COLLATED = """
+import torch
+import torch.nn as nn
+from torch.nn.utils.rnn import pad_sequence
+
+PAD, FIRST, LAST = 1, 2, 3
+
+def collate(pairs):
+    rows = [torch.tensor([FIRST, *ids, LAST]) for ids in pairs]
+    return pad_sequence(rows, batch_first=True, padding_value=1)
+
+def train(model, loader, words):
+    criterion = nn.CrossEntropyLoss(ignore_index=1)
+    for tgt in loader:
+        logits = model(tgt[:, :-1])
+        criterion(logits.reshape(-1, words), tgt[:, 1:].reshape(-1)).backward()
+"""
+VOCABULARY = """
+import torch.nn.functional as F
+
+class Words:
+    def __init__(self, words):
+        self.ids = {"<unk>": 0, "<pad>": 1, "<s>": 2}
+        self.ids.update({word: 3 + i for i, word in enumerate(words)})
+
+def loss_of(model, batch, words):
+    logits = model(batch[:, :-1])
+    return F.cross_entropy(logits.transpose(1, 2), batch[:, 1:], ignore_index=1)
+"""
+TRAINED = """
+import torch.nn as nn
+from tokenizers.trainers import WordLevelTrainer
+
+SPECIAL = ["[UNK]", "[PAD]", "[SOS]"]
+trainer = WordLevelTrainer(special_tokens=SPECIAL)
+criterion = nn.NLLLoss(ignore_index=1)
+"""
+PRETRAINED = """
+import torch.nn as nn
+from transformers import AutoTokenizer
+
+name = "gpt2"
+tokenizer = AutoTokenizer.from_pretrained(name)
+tokenizer.pad_token = tokenizer.eos_token
+batch = tokenizer(lines, padding=True, return_tensors="pt")
+criterion = nn.CrossEntropyLoss(ignore_index=50256)
+"""
+OF_BERT = PRETRAINED.replace("gpt2", "bert-base-uncased").replace("50256", "0").replace("token.eos_token", "token")
+FILLED = """
+import torch.nn.functional as F
+
+class Bytes:
+    def __init__(self):
+        self.special = {"<s>": 256, "<pad>": 0}
+        self.pad_id = self.special["<pad>"]
+
+def cut(ids, n):
+    labels = ids[1:] + [0] * (n - len(ids))
+    return ids[:-1] + [0] * (n - len(ids)), labels
+
+def loss_of(logits, labels):
+    return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=0)
+"""
+PADDING = {
+    "filled": FILLED,
+    "collated": COLLATED,
+    "vocabulary": VOCABULARY,
+    "trained": TRAINED,
+    "gpt2": PRETRAINED,
+    "bert": OF_BERT,
+}
+
+
+@pytest.mark.parametrize("text", PADDING.values(), ids=PADDING)
+def test_the_loss_ignores_what_the_file_pads_with(text):
+    before, _, after = text.rpartition("ignore_index=")
+    right, rest = after.split(")", 1)
+    assert [found.id for found in read(text)] == []
+    wrong = f"{before}ignore_index=7){rest}"
+    (found,) = read(wrong)
+    assert (found.id, "ignore_index" in wrong.splitlines()[found.line - 1]) == ("T5", True)
+    assert f"ignores the id 7, and the file pads with {right} (line " in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        (COLLATED, "padding_value=1", "padding_value=dataset.filler"),  # whatever that is
+        (COLLATED, "    for tgt in loader:", "    for tgt in loader:\n        tgt[tgt == PAD] = 7"),
+        (VOCABULARY, "def loss_of", "def padded(ids, n):\n    return ids + [7] * (n - len(ids))\n\ndef loss_of"),
+        (VOCABULARY, '"<s>": 2}', '"<s>": 2}\n        self.others = {"<pad>": 7}'),
+        (TRAINED, "(special_tokens=SPECIAL)", "()\nSRC_PAD_ID = 1\nmask = ids != SRC_PAD_ID"),
+        (FILLED, "[0] * (n - len(ids))", "[filler] * (n - len(ids))"),
+        (PRETRAINED, 'name = "gpt2"', 'name = "a/tokenizer"'),
+        (PRETRAINED, "batch =", "labels = torch.where(labels == 50256, 7, labels)\nbatch ="),
+    ],
+)
+def test_what_the_text_does_not_say_is_no_other_padding(text, old, new):
+    assert old in text
+    before, _, after = text.rpartition("ignore_index=")
+    wrong = f"{before}ignore_index=7){after.split(')', 1)[1]}"
+    assert [found.id for found in read(wrong)] == ["T5"]
+    assert [found.id for found in read(wrong.replace(old, new))] == []
+
+
+def test_what_sentences_are_filled_up_with_is_no_padding_of_the_tokenizer():
+    text = FILLED.replace("ignore_index=0", "ignore_index=tokenizer.pad_id").replace(
+        "def cut", "tokenizer = Bytes()\n\ndef cut"
+    )
+    assert [found.id for found in read(text)] == []
+    (found,) = read(text.replace('"<pad>": 0', '"<pad>": 257'))
+    assert (found.id, found.function) == ("T5", "loss_of")
+    assert "ignores the id 257, and the file pads with 0 (line 13" in found.evidence
+
+
+def test_a_mask_that_is_filled_up_is_no_sentence():
+    kept = VOCABULARY + "\ndef mask_of(ids, n):\n    mask = [1] * len(ids) + [0] * (n - len(ids))\n    return mask\n"
+    assert [found.id for found in read(kept)] == []
+    assert [found.id for found in read(kept.replace("mask = ", "ids = "))] == ["T5"]

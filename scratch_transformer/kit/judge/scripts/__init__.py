@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scratch_transformer.kit.judge.scripts import losses, shifts
+from scratch_transformer.kit.judge.scripts import losses, paddings, shifts
 from scratch_transformer.kit.judge.scripts.flow import Script, parsed
 
 
@@ -27,7 +27,7 @@ def read(text: str, others: Sequence[str] = ()) -> Iterator[Read]:
     classes = {name: node for other in others if (more := parsed(other)) for name, node in more.classes.items()}
     script = Script(script.tree, script.text, {**classes, **script.classes})
     seen: set[tuple[str, str]] = set()
-    for find in (losses.softmaxed, losses.counting_padding, shifts.unshifted):
+    for find in (losses.softmaxed, losses.counting_padding, paddings.ignoring_another, shifts.unshifted):
         for id, node, evidence in find(script):
             function = script.function_of(node)
             if (id, function) not in seen:

@@ -95,7 +95,7 @@ def counting_padding(script: Script) -> Found:
             or not _of_tokens(call, script)
         ):
             continue
-        said = f"It has no ignore_index, though the file pads (line {line}: {_line(script.text, line)})."
+        said = f"It has no ignore_index, though the file pads (line {line}: {line_of(script.text, line)})."
         yield "T4", made, said
 
 
@@ -113,6 +113,7 @@ def _with_origin(value: ast.expr, call: ast.Call, script: Script) -> str:
     return " ".join(ast.unparse(part) for part in (value, origin, script.source_of(value, call)))
 
 
-def _line(text: str, number: int) -> str:
+def line_of(text: str, number: int) -> str:
+    """A line of the text, to be quoted."""
     line = text.splitlines()[number - 1].strip()
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
