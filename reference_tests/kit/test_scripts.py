@@ -443,6 +443,6 @@ def test_what_sentences_are_filled_up_with_is_no_padding_of_the_tokenizer():
 
 
 def test_a_mask_that_is_filled_up_is_no_sentence():
-    kept = VOCABULARY + "\ndef mask_of(ids, n):\n    mask = [1] * len(ids) + [0] * (n - len(ids))\n    return mask\n"
+    kept = VOCABULARY + "\ndef mask_of(ids, n):\n    mask = [True] * len(ids) + [0] * (n - len(ids))\n    return mask\n"
     assert [found.id for found in read(kept)] == []
     assert [found.id for found in read(kept.replace("mask = ", "ids = "))] == ["T5"]
