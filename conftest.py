@@ -58,15 +58,18 @@ def pytest_collection_modifyitems(config, items):
 
 
 def leave_long(config, items):
-    """Leaves out what is marked as long; of a test with several cases the first stays, of a file its first test."""
+    """Leaves out what is marked as long; of a test with several cases the first stays, of a file its first test.
+
+    What is marked twice, itself and with its file, is left out with all its cases: the first of the others stays.
+    """
     begun, kept, left = set(), [], []
     for item in items:
-        marked = [node.nodeid for node, _ in item.iter_markers_with_node("long")]
+        marked = {node.nodeid for node, _ in item.iter_markers_with_node("long")}
         test = item.nodeid.partition("[")[0]
         whole = test if item.nodeid in marked else next(iter(marked), None)  # what the mark is said of
-        is_left = whole is not None and (whole == item.nodeid or whole in begun)
+        is_left = bool(marked) and (len(marked) > 1 or whole == item.nodeid or whole in begun)
         (left if is_left else kept).append(item)
-        begun.add(whole)
+        begun |= {whole, test}
     config.hook.pytest_deselected(items=left)
     items[:] = kept
 

@@ -71,10 +71,16 @@ def test_an_epoch(benchmark, pytestconfig, device, application, capsys, tmp_path
         print(f"\n{sentences}: ours {speed:,.0f} target tokens/s; as long: {times}")
 
 
+@functools.cache
+def all_pairs():
+    """All numbers in words, which take seconds."""
+    return list(corpus.read(config.Config().data).training)
+
+
 def rivals(draw, count, device, folder):
     """name -> a call that trains an epoch; and an epoch's target tokens, a sentence's mean length and the longest."""
     settings = config.Config().replace(**{"model.dropout": 0.1})
-    words = draw(list(corpus.read(settings.data).training), count, random.Random(0))
+    words = draw(all_pairs(), count, random.Random(0))
     source, target = (tokenizer.train("bpe", settings.tokens.vocab_size, [pair[i] for pair in words]) for i in (0, 1))
     encoded = batches.encode(words, (source, target), settings.data.max_length)
     model = checkpoint.build_model(settings, source.vocab_size, target.vocab_size)

@@ -85,6 +85,10 @@ def test_short():
 def test_of_cases(case):
     assert case == "first"
 
+@pytest.mark.parametrize("case", ["first", pytest.param("second", marks=pytest.mark.long)])
+def test_of_marked_cases(case):
+    assert case == "first"
+
 @pytest.mark.long
 def test_long():
     assert False
@@ -93,17 +97,20 @@ def test_long():
 
 def test_long_tests_are_left_out_but_for_first_cases_and_it_is_said(project):
     project.makepyfile(test_some=LONG)
-    project.runpytest_inprocess().assert_outcomes(passed=2, failed=2)
+    project.runpytest_inprocess().assert_outcomes(passed=3, failed=3)
     result = project.runpytest_inprocess("--without-long")
-    result.assert_outcomes(passed=2, deselected=2)
+    result.assert_outcomes(passed=3, deselected=3)
     result.stdout.fnmatch_lines(["*without long tests*"])
 
 
-def test_of_a_long_file_the_first_test_stays(project):
+def test_of_a_long_file_the_first_test_stays_that_is_not_marked_itself(project):
     project.makepyfile(
         test_some="""
         import pytest
         pytestmark = pytest.mark.long
+        @pytest.mark.parametrize("case", [1, 2])
+        @pytest.mark.long
+        def test_even_longer(case): assert False
         @pytest.mark.parametrize("case", [1, 2])
         def test_first(case): assert case == 1
         def test_second(): assert False
@@ -111,8 +118,8 @@ def test_of_a_long_file_the_first_test_stays(project):
         def test_third(): assert False
         """
     )
-    project.runpytest_inprocess().assert_outcomes(passed=1, failed=3)
-    project.runpytest_inprocess("--without-long").assert_outcomes(passed=1, deselected=3)
+    project.runpytest_inprocess().assert_outcomes(passed=1, failed=5)
+    project.runpytest_inprocess("--without-long").assert_outcomes(passed=1, deselected=5)
 
 
 def test_device_and_dtype_reach_the_test(project):

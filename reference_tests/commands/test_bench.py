@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from reference_tests.benchmarking import made_up
+from scratch_transformer.benchmarking import others
 from scratch_transformer.benchmarking import run as running
 from scratch_transformer.benchmarking.machine import surroundings
 
@@ -19,6 +20,12 @@ from scratch_transformer.benchmarking import plots  # noqa: E402
 
 def run(*arguments):
     return CliRunner().invoke(cli.main, ["bench", *map(str, arguments)])
+
+
+@pytest.fixture(autouse=True)
+def a_glance(monkeypatch):
+    """What other processes use is looked at for an instant, not for seconds."""
+    monkeypatch.setattr(others, "LOOK", 0.01)
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 STACK = """
 class Encoder(nn.Module):
     def __init__(self, d_model, nhead, d_ff, num_layers):

@@ -41,6 +41,7 @@ def test_what_it_lacks_it_says_as_others_do_and_as_it_did():
         module.config.forward  # noqa: B018
 
 
+@pytest.mark.long
 def test_a_file_that_has_one_is_judged(tmp_path):
     (tmp_path / "model.py").write_text(IMPORTS + CONFIG)
     (result,) = reported(tmp_path / "model.py").results

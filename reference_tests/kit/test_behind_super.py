@@ -58,6 +58,7 @@ def test_what_a_base_is_to_be_told_nobody_knows(tmp_path):
     assert result.ids == ["LN8"] and not any("repaired" in limit for limit in result.limits)
 
 
+@pytest.mark.long
 def test_a_whole_is_judged_with_its_part_repaired(tmp_path):
     text = NETWORK.replace("BEFORE", "pass").replace("BEHIND", "pass").replace("ACTIVATION", "torch.tanh")
     layer = """

@@ -39,12 +39,14 @@ def results(tmp_path_factory):
     return checked
 
 
+@pytest.mark.long
 def test_a_norms_mistakes_and_its_default_eps_are_named_on_the_norm(results):
     assert results["LayerNormalization"].ids == ["LN1", "LN2", "LN3"]
     assert results["LayerNormalization"].alternatives == []
 
 
 @pytest.mark.parametrize("name, kind", WHOLES.items())
+@pytest.mark.long
 def test_wholes_inherit_them(results, name, kind):
     result = results[name]
     assert result.kind == kind
@@ -53,6 +55,7 @@ def test_wholes_inherit_them(results, name, kind):
     assert result.alternatives == []
 
 
+@pytest.mark.long
 def test_a_file_takes_seconds(results):
     """Of computing: in half a minute a reader is gone."""
     assert results["seconds"] < 30

@@ -250,6 +250,7 @@ class Classifier(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_what_embeds_words_and_flattens_is_not_of_images(tmp_path):
     path = tmp_path / "classifier.py"
     path.write_text("from torch import nn\n" + OF_TEXTS, encoding="utf-8")

@@ -204,6 +204,7 @@ class Transformer(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_a_class_by_default_stands_for_an_instance_where_a_method_calls_it(tmp_path):
     result = check_text(CLASSES_BY_DEFAULT, tmp_path)["Transformer"]
     assert (result.verdict, result.problem) == ("matches the paper, not the builtin", "")

@@ -213,6 +213,7 @@ class EncoderStack(nn.Module):
 
 
 @pytest.mark.parametrize("called, verdict", [("x", "matches the builtin"), ("x.detach() * 2", "unknown mismatch")])
+@pytest.mark.long
 def test_a_list_of_residual_connections_is_no_list_of_layers(called, verdict, tmp_path):
     result = check_text(STACK_OF_SUBLAYERS.replace("CALLED", called), tmp_path)["EncoderStack"]
     assert (result.kind, result.verdict) == ("EncoderLayer", verdict)

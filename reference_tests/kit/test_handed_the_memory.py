@@ -7,6 +7,8 @@ from reference_tests.kit.made import variant
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 LAYER = """
 class DecoderLayer(nn.Module):
     def __init__(self, d_model, num_heads, d_ff):
@@ -45,7 +47,6 @@ class Decoder(nn.Module):
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("handed, ids", [("x, memory", []), ("memory, x", ["B25"])])
 def test_of_layers_that_are_there_it_is_a_mistake(handed, ids, tmp_path):
     result = check_text(LAYER + DECODER.replace("HANDED", handed), tmp_path)["Decoder"]

@@ -1,6 +1,10 @@
 """As many heads as are written into a class, beside sizes that a global has: judged with a width that they divide."""
 
+import pytest
+
 from reference_tests.kit.learners.checked import check_text
+
+pytestmark = pytest.mark.long
 
 LAYERS = """
 WIDTH = D_MODEL = 128

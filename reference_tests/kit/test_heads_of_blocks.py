@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 class Head(nn.Module):
     def __init__(self, width, d_head, block_size):

@@ -1,7 +1,11 @@
 """Names of one letter: n heads, m for a mask, y beside what says that it is the encoder's output."""
 
+import pytest
+
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.report.finding import FINE
+
+pytestmark = pytest.mark.long
 
 LAYER = """
 class Attention(nn.Module):

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 NETWORK = """
 class FeedForward(nn.Module):
     def __init__(self, d_model, d_ff, dropout=0.1):

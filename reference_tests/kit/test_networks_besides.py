@@ -64,6 +64,7 @@ RIGHT = "math.sqrt(self.d_k)"
     ("self.last(self.norm(x))", RIGHT, "last", []), ("self.norm(self.last(x))", RIGHT, "last", []),
     ("self.last(self.norm(x))", "self.d_k", "last", ["A1"]), ("self.norm(x) + self.last(self.norm(x))", RIGHT, "", []),
 ])  # fmt: skip
+@pytest.mark.long
 def test_a_network_between_the_layers_and_the_head_is_told_of(ends, scale, besides, ids, tmp_path):
     """Where all else agrees without it: with its own residual connection, it does not."""
     text = MODEL.replace("ENDS", ends).replace("SCALE", scale)

@@ -79,6 +79,7 @@ class EncoderLayer(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_heads_that_a_part_refuses_are_refused(tmp_path):
     results = check_text(GIVEN_PARTS, tmp_path)
     assert results["EncoderLayer"].verdict == "matches the builtin"
@@ -281,6 +282,7 @@ class Transformer(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_last_norms_that_are_made_and_not_used_tell_nothing_of_the_others(tmp_path):
     result = check_text(IDLE_NORMS, tmp_path)["Transformer"]
     assert "B1" not in result.ids and "final norm" not in result.design and "pre-norm" not in result.design
@@ -299,6 +301,7 @@ class SelfAttention(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_heads_that_are_not_listened_to_are_said_once(tmp_path):
     """That one head attends for all is what comes of it."""
     ids = check_text(ONE_HEAD, tmp_path)["SelfAttention"].ids
@@ -315,6 +318,7 @@ class Config:
 
 
 @pytest.mark.parametrize("read, named", [("", set()), ("self.h = config.n_head", {"B29"})])
+@pytest.mark.long
 def test_one_head_whose_config_is_of_others_too(read, named, tmp_path):
     """What a class reads of its config is what it is told."""
     own = ONE_HEAD.replace("d_model, num_heads=1", "config").replace("d_model", "config.n_embd")
@@ -440,6 +444,7 @@ class LayerNormalization(nn.Module):
 
 
 @pytest.mark.parametrize("subtracted, is_right", [("mean", True), ("var ** 2 + mean", False)])
+@pytest.mark.long
 def test_what_is_right_but_for_a_part_of_another_file_is_not_called_right(subtracted, is_right, tmp_path, monkeypatch):
     name = f"norm_of_{'right' if is_right else 'wrong'}"
     (tmp_path / f"{name}.py").write_text(NORM.replace("SUBTRACTED", subtracted))
@@ -467,6 +472,7 @@ class ScaledDotProductAttention(nn.Module):
 
 
 @pytest.mark.parametrize("times, ids", [("", []), (" * 3", ["A1"])])
+@pytest.mark.long
 def test_of_what_is_given_heads_an_unknown_number_is_their_width(times, ids, tmp_path):
     """Its caller has a width for all heads together, it has none."""
     result = check_text(CORE.replace("TIMES", times), tmp_path)["ScaledDotProductAttention"]

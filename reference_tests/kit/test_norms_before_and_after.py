@@ -7,6 +7,8 @@ from scratch_transformer.kit.mistakes.blocks import BEFORE_AND_AFTER
 from scratch_transformer.kit.mistakes.normalization import NO_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 LAYER = """
 class EncoderLayer(nn.Module):
     def __init__(self, d_model, nhead, d_ff):

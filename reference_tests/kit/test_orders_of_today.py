@@ -157,11 +157,13 @@ def test_and_a_mistake_with_layer_norm(tmp_path):
 @pytest.mark.parametrize("forward, words, norm", [
     (BESIDE, "side by side", "nn.LayerNorm"), (ONE_NORM, "side by side, behind one norm", "RMSNorm"),
 ])  # fmt: skip
+@pytest.mark.long
 def test_sublayers_side_by_side_are_a_design(forward, words, norm, tmp_path):
     result = block(tmp_path, forward, norm)["TransformerBlock"]
     assert result.verdict in FINE and words in result.design and "B15" not in result.ids
 
 
+@pytest.mark.long
 def test_a_second_norm_that_nothing_depends_on_is_none(tmp_path):
     forward = ONE_NORM.replace("return", "z = self.ffn_norm(x)\n        return")
     result = block(tmp_path, forward)["TransformerBlock"]

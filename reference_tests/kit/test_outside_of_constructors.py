@@ -68,6 +68,7 @@ def reports(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.long
 def test_the_component_has_our_sizes(reports, name):
     (found,) = [result for result in reports.results if result.where.startswith(f"of_{name}.py")]
     assert found.verdict == "matches the builtin", found

@@ -104,6 +104,7 @@ def lengths_to_mask(lengths):
 """
 
 
+@pytest.mark.long
 def test_what_nothing_explains_is_no_mistake_of_its_name(tmp_path):
     (tmp_path / "masks.py").write_text(ONE_MORE)
     report = reported(tmp_path / "masks.py")

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_text, reported
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 class Writer(nn.Module):
     def __init__(self, vocab_size, d_model, num_heads, block_size):

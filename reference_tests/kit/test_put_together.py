@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, checking_of
 
+pytestmark = pytest.mark.long
+
 PARTS = """
 class Heads(nn.Module):
     def __init__(self, d_model, h):

@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import reported
 
+pytestmark = pytest.mark.long
+
 REGISTRY = """
 NAMES = {}
 

@@ -5,6 +5,8 @@ import pytest
 from reference_tests.kit.learners.checked import MORE, check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):

@@ -7,6 +7,8 @@ from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.kind import ONE_LENGTH
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, num_heads):

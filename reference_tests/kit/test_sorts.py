@@ -195,10 +195,12 @@ def ignored(tmp_path_factory):
         f"DownProjection ({HALF})",
     ],
 )
+@pytest.mark.long
 def test_it_is_said_what_something_is_that_is_no_component(ignored, said):
     assert said in ignored
 
 
+@pytest.mark.long
 def test_there_is_a_reason_for_each(ignored):
     assert [said for said in ignored if not said.endswith(")")] == []
 

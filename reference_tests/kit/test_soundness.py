@@ -82,12 +82,14 @@ def judged(cls, kind, seconds=20.0):
 
 
 @pytest.mark.parametrize("seconds", [20.0, 0.0])
+@pytest.mark.long
 def test_a_form_that_can_say_less_is_not_taken_where_one_that_says_more_runs(seconds):
     """Even where the time is over at once."""
     _, diagnosis = judged(NoPadding, "SelfAttention", seconds)
     assert diagnosis.verdict in ("mistake", "unknown mismatch")
 
 
+@pytest.mark.long
 def test_what_takes_a_mask_in_one_form_alone_is_not_right():
     _, diagnosis = judged(OfOneRow, "SelfAttention")
     assert diagnosis.verdict == "unknown mismatch"

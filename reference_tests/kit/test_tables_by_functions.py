@@ -7,6 +7,8 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.functions.sizes import is_table
 
+pytestmark = pytest.mark.long
+
 TABLE = """
 import numpy as np
 

@@ -71,6 +71,7 @@ def _line(result, id):
 @pytest.mark.parametrize("sums, shown", [
     ("y y", "second = self.norm_b(y"), ("y second", "second = self.norm_b(y"), ("first y", "return self.norm_c(y"),
 ])  # fmt: skip
+@pytest.mark.long
 def test_the_blocks_input_is_added_to_what_later_sublayers_give(sums, shown, tmp_path):
     of_cross, of_network = sums.split()
     changes = [("self.norm_b(y +", f"self.norm_b({of_cross} +"), ("self.norm_c(y +", f"self.norm_c({of_network} +")]

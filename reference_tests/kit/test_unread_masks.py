@@ -7,6 +7,8 @@ import pytest
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.mistakes.attention import UNREAD
 
+pytestmark = pytest.mark.long
+
 PARTS = """
 class Attention(nn.Module):
     def __init__(self, d_model, n_heads):

@@ -46,6 +46,7 @@ class EncoderLayer(nn.Module):
         ("from masks import causal\n", True, "from parts import FeedForward"),
     ],
 )
+@pytest.mark.long
 def test_what_a_file_beside_it_defines(own, package, meant, tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()

@@ -101,6 +101,7 @@ class LMHead(PreTrainedModel, GenerationMixin):
 """
 
 
+@pytest.mark.long
 def test_a_whole_is_judged_with_the_reference_in_place_of_a_part_that_nothing_explains(tmp_path):
     attention = ATTENTION.replace("SCORES", "torch.sin(scores)")
     results = check_text(attention + BLOCK, tmp_path)

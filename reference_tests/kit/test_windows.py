@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 
+pytestmark = pytest.mark.long
+
 WINDOWED = """
 class SlidingWindowAttention(nn.Module):
     def __init__(self, d_model, num_heads, window=4):

@@ -36,6 +36,7 @@ class EncoderLayer(nn.Module):
     ("q @ (k.mT @ v) / math.sqrt(q.size(-1))", {"A24", "A37"}),
     ("(q @ k.mT / math.sqrt(q.size(-1))).softmax(-1) @ v", {"A24"}),
 ])  # fmt: skip
+@pytest.mark.long
 def test_no_softmax_and_no_mask_are_found_together(mixed, ids, tmp_path):
     found = check_text(LAYER.replace("MIXED", mixed), tmp_path)["EncoderLayer"]
     assert found.verdict == "mistake" and not found.unexplained

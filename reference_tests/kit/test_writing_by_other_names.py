@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import checking_of, written
 
+pytestmark = pytest.mark.long
+
 FUNCTIONS = """
 def predict(model, src, src_mask, max_len, bos_id, eos_id, device="cpu"):
     with torch.no_grad():

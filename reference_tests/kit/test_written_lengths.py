@@ -6,6 +6,8 @@ from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.kind import ONE_LENGTH
 from scratch_transformer.kit.report.finding import FINE
 
+pytestmark = pytest.mark.long
+
 MODEL = """
 class Block(nn.Module):
     def __init__(self, n_embd, n_head):

@@ -6,6 +6,8 @@ from reference_tests.kit.learners.checked import check_text
 from reference_tests.kit.learners.pieces import LANGUAGE_MODEL
 from scratch_transformer.kit.mistakes.optimizing import ZERO_BY_DEFAULT
 
+pytestmark = pytest.mark.long
+
 MODEL = (
     LANGUAGE_MODEL
     + """

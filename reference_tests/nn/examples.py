@@ -34,8 +34,10 @@ def _ids(cases):
     return [f"{component.name}: {case.description}" for component, case in cases]
 
 
-def over(cases):
-    return pytest.mark.parametrize(("component", "case"), cases, ids=_ids(cases))
+def over(cases, long=()):
+    """long: the components whose cases are marked as such."""
+    given = [pytest.param(*case, marks=[pytest.mark.long] if case[0].name in long else []) for case in cases]
+    return pytest.mark.parametrize(("component", "case"), given, ids=_ids(cases))
 
 
 every_drop_in = pytest.mark.parametrize("component", DROP_INS, ids=[component.name for component in DROP_INS])

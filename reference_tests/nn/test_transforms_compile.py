@@ -26,6 +26,8 @@ CHOSEN = [
     for component, case in CASES
     if case is component.cases[0] or case.description in FURTHER.get(component.name, ())
 ]
+STACKS = {"TransformerDecoder", "Transformer"}  # layers are compiled by themselves, and the stack of encoder layers
+chosen = over(CHOSEN, long=STACKS)
 
 
 @pytest.fixture(autouse=True)
@@ -40,14 +42,14 @@ def test_the_further_cases_exist():
     assert len(CHOSEN) == expected
 
 
-@over(CHOSEN)
+@chosen
 def test_compiles_into_one_graph(component, case):
     ours, builtin = make(component, case)
     args, kwargs = draw(case)
     assert_agree(torch.compile(ours, backend="aot_eager", fullgraph=True), builtin, *args, **kwargs)
 
 
-@over(CHOSEN)
+@chosen
 def test_exports(component, case):
     ours, builtin = make(component, case)
     args, kwargs = draw(case)

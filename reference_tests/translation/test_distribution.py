@@ -58,29 +58,35 @@ def two_processes(folder):
     assert done.returncode == 0, done.stderr[-3000:]
 
 
-@pytest.mark.skipif(not has_fsdp_checkpoints(), reason="this torch cannot write FSDP's checkpoints as safetensors")
-@pytest.mark.parametrize(
-    "name",
-    ["ddp", "fsdp", "begun", "fsdp-begun", "elastic"],
-    ids=["DDP", "FSDP", "one process, then two with FSDP", "two with FSDP, then one process", "two, one, two with DDP"],
-)
-def test_the_losses_are_those_of_one_process(folder, name):
-    (steps, losses), (expected_steps, expected) = (zip(*numbers(folder / n), strict=True) for n in (name, "whole"))
-    assert steps == expected_steps
-    torch.testing.assert_close(torch.tensor(losses), torch.tensor(expected), rtol=1e-6, atol=0)
+RUNS = {
+    "ddp": "DDP", "fsdp": "FSDP", "begun": "one process, then two with FSDP",
+    "fsdp-begun": "two with FSDP, then one process", "elastic": "two, one, two with DDP",
+}  # fmt: skip
 
 
 @pytest.mark.skipif(not has_fsdp_checkpoints(), reason="this torch cannot write FSDP's checkpoints as safetensors")
-@pytest.mark.parametrize("name", ["ddp", "fsdp", "begun", "fsdp-begun", "elastic"])
-def test_a_checkpoint_has_the_same_form_whoever_wrote_it(folder, name):
-    """And the same weights; but for the keys' biases, which the softmax doesn't see: Adam makes noise of rounding."""
-    ours, expected = (files.read_tensors(folder / n / LAST / "model.safetensors") for n in (name, "whole"))
-    assert ours.keys() == expected.keys()
+def test_losses_and_checkpoints_are_those_of_one_process(folder):
+    """Of all runs in one test: they are made together, and would be again for each worker that has a case."""
+    for name, how in RUNS.items():
+        assert_same_losses(folder / name, folder / "whole", how)
+        assert_same_checkpoint(folder / name / LAST, folder / "whole" / LAST, how)
+
+
+def assert_same_losses(run, whole, how):
+    (steps, losses), (expected_steps, expected) = (zip(*numbers(folder), strict=True) for folder in (run, whole))
+    assert steps == expected_steps, how
+    torch.testing.assert_close(
+        torch.tensor(losses), torch.tensor(expected), rtol=1e-6, atol=0, msg=lambda text: f"{how}: {text}"
+    )
+
+
+def assert_same_checkpoint(checkpoint, whole, how):
+    """In form and weights; but for the keys' biases, which the softmax doesn't see: Adam makes noise of rounding."""
+    ours, expected = (files.read_tensors(folder / "model.safetensors") for folder in (checkpoint, whole))
+    assert ours.keys() == expected.keys(), how
     for key in (key for key in expected if "w_k.bias" not in key):
-        torch.testing.assert_close(ours[key], expected[key], rtol=0, atol=1e-4)
-    assert {path.name for path in (folder / name / LAST).iterdir()} == {
-        path.name for path in (folder / "whole" / LAST).iterdir()
-    }
+        torch.testing.assert_close(ours[key], expected[key], rtol=0, atol=1e-4, msg=lambda text: f"{how}: {text}")
+    assert {path.name for path in checkpoint.iterdir()} == {path.name for path in whole.iterdir()}, how
 
 
 def test_one_process_needs_no_torchrun(monkeypatch):

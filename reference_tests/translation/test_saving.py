@@ -20,7 +20,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("task", "points"),
     [
-        ("translation", ["3", "9", "22", "29", "41", "52", "58"]),
+        ("translation", ["9", "41"]),
+        ("translation", ["3", "22", "29", "52", "58"]),
         ("language", ["3", "10", "17", "28", "38", "49", "57"]),
     ],
 )
