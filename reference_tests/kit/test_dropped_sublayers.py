@@ -65,6 +65,81 @@ def test_what_only_another_sublayer_sees_is_not_judged(told, given, tmp_path):
     assert found.ids == ["B23"]
 
 
+SIBLINGS = """
+class DecoderBlock(nn.Module):
+    def __init__(self, d_model, n_heads, dropout):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(d_model, n_heads, dropout=dropout, batch_first=True)
+        self.ffwd = nn.Sequential(
+            nn.Linear(d_model, 4 * d_model), nn.ReLU(), nn.Linear(4 * d_model, d_model), nn.Dropout(dropout)
+        )
+        self.ln1, self.ln2, self.drop = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x):
+        y = self.ln1(x)
+        ahead = torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)
+        attended, _ = self.attn(
+            query=y, key=y, value=y, attn_mask=ahead, need_weights=False,
+        )
+        x = x + attended
+        return x + self.ffwd(self.ln2(x))
+
+
+class Grouped(nn.Module):
+    def __init__(self, d_model, n_heads, n_kv_heads, dropout):
+        super().__init__()
+        self.h, self.kv, self.d, self.p = n_heads, n_kv_heads, d_model // n_heads, dropout
+        self.q, self.o = nn.Linear(d_model, d_model, bias=False), nn.Linear(d_model, d_model, bias=False)
+        self.k, self.v = (nn.Linear(d_model, n_kv_heads * self.d, bias=False) for _ in "kv")
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (-1, self.d)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        k, v = (t.repeat_interleave(self.h // self.kv, dim=1) for t in (k, v))
+        p = self.p if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=p)
+        return self.o(y.transpose(1, 2).flatten(2))
+
+
+class GroupedBlock(nn.Module):
+    def __init__(self, d_model, n_heads, n_kv_heads, dropout):
+        super().__init__()
+        self.attn_norm, self.ffwd_norm = nn.RMSNorm(d_model), nn.RMSNorm(d_model)
+        self.attn, self.drop = Grouped(d_model, n_heads, n_kv_heads, dropout), nn.Dropout(dropout)
+        self.up, self.down = nn.Linear(d_model, 4 * d_model), nn.Linear(4 * d_model, d_model)
+
+    def forward(self, x):
+        kept = x
+        attended = self.attn(self.attn_norm(x))
+        x = kept + attended
+        kept = x
+        x = self.ffwd_norm(x)
+        x = self.drop(self.down(F.gelu(self.up(x))))
+        return kept + x
+"""
+BOTH = {
+    name: "x = x + attended" if name == "DecoderBlock" else "x = kept + attended"
+    for name in ("DecoderBlock", "GroupedBlock")
+}
+OF_NONE = SIBLINGS.replace("self.drop(self.down(F.gelu(self.up(x))))", "self.down(F.gelu(self.up(x)))")
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (SIBLINGS, BOTH),
+        (SIBLINGS.replace("+ attended", "+ self.drop(attended)"), {}),
+        (OF_NONE, {"DecoderBlock": "x = x + attended"}),  # of today's, many drop nothing
+    ],
+)
+def test_each_of_two_blocks_is_told_of_its_own_sum_that_nothing_is_dropped_of(text, lines, tmp_path):
+    found = check_text(text, tmp_path)
+    kinds = [found[name].kind for name in BOTH]
+    assert kinds == ["DecoderOnlyLayer", "LlamaBlock"]
+    named = {name: one for name in BOTH for one in found[name].mistakes if one.id == "B6"}
+    assert {name: one.shown.strip() for name, one in named.items()} == lines
+    assert {one.form for one in named.values()} <= {NOT_DROPPED.format("self-attention")}
+
+
 LENT = """
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, num_heads, dropout):

@@ -38,6 +38,7 @@ OF_SUMS = ("B24", "B13")
 READ = {"A21": handed.exchanged, "B24": sums.dropped_there, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
         "B19": handed.the_first_input, "B28": numbers.of_layers, "B6": numbers.of_dropout}  # fmt: skip
 """What is known by how the code is built, not by its words."""
+OF_DROPOUT = (sums.undropped, sums.made_in_vain)
 FIXES = {"B6": "Tell it how much to drop, as the class itself is told: dropout in place of 0."}
 """Where that is so."""
 MERGES = {("A23", "not transposed back")}
@@ -185,8 +186,9 @@ def _found(
     for one in sums.layers_first(definitions) if id in OF_SUMS else definitions if id in READ and not side else ():
         if (number := READ[id](one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [], FIXES.get(id, ""))
-    layers = sums.layers_first(definitions) if id == "B6" and not form else ()
-    for find_line, one in ((find, one) for find in (sums.undropped, sums.made_in_vain) for one in layers):
+    layers = sums.layers_first(definitions) if id == "B6" else ()
+    of_one = functools.partial(sums.undropped_of, called=OF_FORMS.get((id, form), "^$"))
+    for find_line, one in ((find, one) for find in ((of_one,) if form else OF_DROPOUT) for one in layers):
         if (number := find_line(one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [])
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""

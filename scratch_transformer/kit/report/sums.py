@@ -97,6 +97,22 @@ def undropped(definition: Any) -> int | None:
     return None
 
 
+def undropped_of(definition: Any, called: str) -> int | None:
+    """At which line of a class, from 0, its forward adds what calls of such a name give, at once or later."""
+    forward, given = _Forward(definition), set[str]()
+    for statement in [*forward.statements()]:  # then all sums are known
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        gives = any(
+            re.search(called, f"{ast.unparse(call.func)}(") and not forward.is_no_sublayer(call) for call in calls
+        )
+        is_sum = statement in forward.sums or (isinstance(statement, ast.Return) and forward.is_sum(statement.value))
+        if is_sum and (gives or any(name.id in given for name in names if isinstance(name.ctx, ast.Load))):
+            return statement.lineno - 1
+        given |= {name.id for name in names if gives and isinstance(name.ctx, ast.Store)}
+    return None
+
+
 def made_in_vain(definition: Any) -> int | None:
     """At which line of a class, from 0, it makes a dropout that nothing in it applies."""
     nodes = nodes_of(definition)
@@ -140,6 +156,10 @@ class _Forward:
         """Whether a call is of a norm, of dropout, of a residual connection."""
         function = ast.unparse(call.func)
         return function in self.names[word] or re.search(word, function) is not None
+
+    def is_no_sublayer(self, call: ast.Call) -> bool:
+        """self.attn_norm(x), self.attn_drop(x)."""
+        return self.is_called(call, NORM) or self.is_called(call, DROPOUT)
 
     def is_sum(self, value: ast.expr | None) -> bool:
         """x + f(x), or what a residual connection gives; a name of such, and the norm or what dropout leaves of it."""

@@ -17,6 +17,7 @@ from scratch_transformer.kit.judge.detectors.default_devices import DEFAULT_DEVI
 from scratch_transformer.kit.judge.detectors.defaults import DEFAULTS
 from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
+from scratch_transformer.kit.judge.detectors.dropped_sublayers import DROPPED_SUBLAYERS
 from scratch_transformer.kit.judge.detectors.dropped_twice import DROPPED_TWICE
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.flags import FLAGS
@@ -56,6 +57,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *GRADIENTS,
     *BY_HAND,
     *DROPOUT,
+    *DROPPED_SUBLAYERS,
     *SCORES,
     *DROPPED_TWICE,
     *EMBEDDING,

@@ -11,17 +11,15 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from scratch_transformer.kit.definitions import is_own, leads_to, line_at, nodes_of, parameters_of, source_of
+from scratch_transformer.kit.definitions import is_own, line_at, nodes_of, parameters_of
 from scratch_transformer.kit.judge.detectors.scores import dropped_scores
 from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
-from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
 from scratch_transformer.kit.judge.training import told
 from scratch_transformer.kit.judge.variants import call
-from scratch_transformer.kit.kind import NETWORKS, Candidate, Finding, Probe, State
+from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
 from scratch_transformer.kit.mistakes.paths import ON_RESIDUAL
 from scratch_transformer.kit.report import sums
 
@@ -188,109 +186,25 @@ def _is_weights(value: Any, probe: Probe) -> bool:
     )
 
 
-def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B6: sublayers that return a constant, by weights of zero, still differ between calls where they are dropped.
-
-    Each is asked alone: the others return nothing meanwhile. What is not told how much to drop may still drop one
-    sublayer's output, and not another's.
-    """
-    if not (session.kind.name.endswith("Layer") or session.kind.name == "ResidualConnection"):
-        return
-    if best is not None and any(best.recipe.within(norm).norm_order == "neither" for norm in THREE):
-        return  # there is no sum
-    silent = _without(session.asked, "weight")
-    candidate = with_dropout(session, silent) if _is_told_of_more_than_weights(session) else None
-    if _of_last(silent, "bias") & session.candidate.missing:
-        return
-    lent = _lent(session.candidate.module)
-    if not lent and candidate is not None and not is_random(candidate, session.ran[0].probe, training=True):
-        what = " give the same output" if session.kind.name == "ResidualConnection" else " drop no sublayer's output"
-        yield Finding(MISTAKES["B6"], f"{BUILT}{what}.")
-        return
-    drops = _drops_each(session, candidate or session.candidate)
-    own = {SUBLAYERS[name]: drop for name, drop in drops.items() if name not in lent}
-    left, dropped = ([name for name, drop in own.items() if drop == which] for which in (False, True))
-    if left and dropped:
-        said = f"With dropout = 0.5, training mode drops the output of {' and '.join(dropped)}, but not that of"
-        form = NOT_DROPPED.format(" and ".join(left))
-        yield Finding(MISTAKES["B6"], f"{said} {' and '.join(left)}.", form)
-
-
-SUBLAYERS = {
-    "self_attn": "self-attention",
-    "cross_attn": "the attention to the encoder",
-    "feed_forward": "the feed-forward network",
-}
-"""In words, by what names of weights begin with."""
-
-
-def _lent(module: nn.Module | None) -> set[str]:
-    """The sublayers in whose place the reference's are, which drop nothing: a lent norm is none of them."""
-    found: set[str] = set()
-    for part in module.modules() if module is not None else ():
-        kind = str(getattr(type(part), "kind_name", "LayerNorm"))  # a supplied part tells what it is
-        of_attention = {name for name in SUBLAYERS if name.endswith("attn")}
-        if kind.endswith("Attention"):
-            found |= of_attention
-        elif not kind.endswith("Norm"):
-            found |= SUBLAYERS.keys() - (of_attention if kind in NETWORKS else set())
-    return found
-
-
-def _drops_each(session: Session, candidate: Candidate) -> dict[str, bool]:
-    """Of each sublayer of a layer, whether its output is dropped while the others return 0.
-
-    Only of those whose output goes on to the layer's then.
-    """
-    probe, found = session.ran[0].probe, {}
-    nothing = _without(session.asked, "weight", "bias")
-    try:
-        candidate.load(nothing)
-        _to_evaluation(candidate)
-        still = call(candidate, probe.inputs)
-        for name in SUBLAYERS:
-            own = {one for one in _of_last(session.asked, "bias") if one.startswith(f"{name}.")}
-            candidate.load(nothing | {one: session.asked[one] for one in own})
-            if distance(call(candidate, probe.inputs), still, probe) > 0:
-                with _Half():
-                    found[name] = is_random(candidate, probe, training=True)
-                _to_evaluation(candidate)
-    finally:
-        candidate.load(session.asked)
-        _to_evaluation(candidate)
-    return found
-
-
-def _to_evaluation(candidate: Candidate) -> None:
+def to_evaluation(candidate: Candidate) -> None:
+    """Out of training mode, if it has one."""
     if candidate.module is not None:
         candidate.module.eval()
 
 
-FROM_CONFIG = re.compile(r"\b(?:\w*config|cfg|args|hparams)\.(\w*drop\w*)")
-
-
-def _is_told_of_more_than_weights(session: Session) -> bool:
-    """Whether one probability that its class is told, or reads from a config, is not the attention's by its name."""
-    cls = type(session.candidate.module)
-    texts = [source_of(one) for one in (cls, *leads_to(cls)) if isinstance(one, type)]
-    told = [p.name for p in parameters_of(cls) if "drop" in p.name]
-    told += [name for text in texts for name in FROM_CONFIG.findall(text)]
-    return not told or not all("att" in name for name in told)
-
-
-def _without(state: State, *parts: str) -> State:
+def without(state: State, *parts: str) -> State:
     """The state in which sublayers' last matrices, or their biases too, are zero."""
-    last = _of_last(state, *parts)
+    last = of_last(state, *parts)
     return {name: torch.zeros_like(value) if name in last else value for name, value in state.items()}
 
 
-def _of_last(state: State, *parts: str) -> set[str]:
+def of_last(state: State, *parts: str) -> set[str]:
     """The names of sublayers' last matrices, or of their biases."""
     ends = tuple(f"{name}.{part}" for name in LAST for part in parts)
     return {name for name in state if name.endswith(ends)}
 
 
-class _Half(TorchFunctionMode):
+class Half(TorchFunctionMode):
     """Every dropout has p = 0.5: what it was built with, or is written into the code, is less."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -318,7 +232,7 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
     still = call(candidate, probe.inputs)
     candidate.module.train()
     try:
-        with _Half():
+        with Half():
             output = call(candidate, probe.inputs)
     finally:
         candidate.module.eval()
@@ -347,12 +261,12 @@ def _drops_in_a_loop(module: nn.Module) -> bool:
 
 def _drops_around(session: Session, candidate: Candidate) -> bool:
     """Whether dropout is found where no sublayer gives anything."""
-    weights = _of_last(session.asked, "weight")
+    weights = of_last(session.asked, "weight")
     if candidate.module is None or not weights or weights & (session.candidate.missing | candidate.missing):
         return False
-    candidate.load(_without(session.asked, "weight", "bias"))
+    candidate.load(without(session.asked, "weight", "bias"))
     try:
-        with _Half():
+        with Half():
             return is_random(candidate, session.ran[0].probe, training=True)
     finally:
         candidate.load(session.asked)
@@ -389,7 +303,6 @@ def _is_told_of_attention(module: nn.Module | None) -> bool:
 DROPOUT = (
     (("B12",), random_in_evaluation),
     (("A18", "A17"), attention_dropout),
-    (("B6",), residual_dropout),
     (("B24",), dropout_after_the_sum),
     (("B7",), inner_dropout),
 )
