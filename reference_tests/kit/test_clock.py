@@ -1,15 +1,61 @@
-"""Seconds of computing are longer where the processor is slower."""
+"""The clock goes by what is computed; the system's timers by how slow the processor is."""
 
 from unittest import mock
 
 import pytest
+import torch
+from torch import nn
 
 from scratch_transformer.kit import clock
+from scratch_transformer.kit.judge.variants import Variants
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.recipe import RIGHT
+
+
+def test_what_is_counted_passes_and_nothing_else():
+    begin = clock.now()
+    with mock.patch.object(clock.time, "process_time", return_value=clock.time.process_time() + 1000.0):
+        assert clock.now() == begin
+        clock.count(2.5)
+        assert clock.now() - begin == pytest.approx(2.5)
+
+
+def test_what_takes_far_longer_than_is_counted_is_late():
+    begin, real = clock.now(), clock.time.process_time()
+    with clock.at_most(8.0):
+        for passed, is_late in ((7.9, False), (8.5 * clock.MOST, True)):
+            with mock.patch.object(clock.time, "process_time", return_value=real + passed):
+                assert (clock.now() > begin + 1000.0) == is_late
+    with mock.patch.object(clock.time, "process_time", return_value=real + 1e5):
+        assert clock.now() == begin
+
+
+def test_a_call_costs_by_its_parts_and_weights():
+    assert clock.of_call(print, 0.5) == 0.5
+    small, deep = nn.Linear(2, 3), nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    assert clock.of_call(small, 0.5) == pytest.approx(0.5 + clock.PART + 9 * clock.WEIGHT)
+    assert clock.of_call(deep, 0.5) == pytest.approx(0.5 + 3 * clock.PART + 9 * clock.WEIGHT)
+    assert clock.of_building(deep) == pytest.approx(3 * clock.BUILT + 90 * clock.WEIGHT)
+    assert clock.of_call(nn.LazyLinear(3), 0.5) == pytest.approx(0.5 + clock.PART)  # its weights have no size yet
+    assert clock.of_building(lambda x: x) == 0.0
+
+
+def test_the_reference_is_counted_when_it_computes_and_not_when_its_output_is_known():
+    kind = KINDS["LayerNorm"]
+    settings = kind.complete({})
+    variants, probe = Variants(kind, settings), kind.probes(settings, 0)[0]
+    state = {name: torch.ones(shape) for name, shape in variants._shapes(RIGHT).items()}
+    passed = []
+    for _ in range(2):
+        begin = clock.now()
+        assert variants.output(RIGHT, "key", state, probe) is not None
+        passed.append(clock.now() - begin)
+    assert passed[0] >= clock.REFERENCE and passed[1] == 0.0
 
 
 @pytest.fixture
 def computing(monkeypatch):
-    """Sets how many seconds of computing each piece of work takes; the clock is as before afterwards."""
+    """Sets how many seconds of computing each piece of work takes; the timers are as before afterwards."""
     monkeypatch.setattr(clock._Speed, "slowness", 1.0)
 
     def take(*seconds):
@@ -25,13 +71,10 @@ def computing(monkeypatch):
 
 
 @pytest.mark.parametrize(("times", "slowness"), [(0.5, 1.0), (1.0, 1.0), (2.5, 2.5), (9.0, clock.MOST)])
-def test_seconds_are_as_many_times_as_long_as_the_same_work_takes(times, slowness, computing):
+def test_timers_are_as_many_times_as_long_as_the_same_work_takes(times, slowness, computing):
     usual = clock.USUAL * times
     computing(usual * 7, usual * 2, usual, usual * 3, usual * 2)  # the first loads, and others come between
     assert clock.adjust() == pytest.approx(slowness)
-    begin = clock.now()
-    with mock.patch.object(clock.time, "process_time", return_value=clock.time.process_time() + 6.0):
-        assert clock.now() - begin == pytest.approx(6.0 / slowness)
     assert clock.lasting(6.0) == pytest.approx(6.0 * slowness)
 
 

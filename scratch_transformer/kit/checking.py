@@ -158,7 +158,11 @@ class Checking(Found):
                 self._learn(part)
             self.learning -= clock.now() - begin
         try:
-            with self.guard.on() if self.guard else nullcontext(), time_limit(COMPONENT_SECONDS):
+            with (
+                self.guard.on() if self.guard else nullcontext(),
+                time_limit(COMPONENT_SECONDS),
+                clock.at_most(2 / 3 * COMPONENT_SECONDS),
+            ):
                 begin = clock.now()
                 outcome = self._resolved(value, kinds)
                 diagnosis = None

@@ -1,12 +1,27 @@
-"""The kit's clock: seconds of computing, as a processor of the usual speed would need them.
+"""The kit's clock: it goes by what is computed, and not by how long that takes.
 
-Mistakes are looked for in bounded time. Where the same work takes three times as long, on a slower processor or beside
-others that share it, it gets three times as long: what is found there is the same.
+Mistakes are looked for in bounded time. Its seconds are counted: so much for a call of the learner's code, so much
+for one of the reference, as a processor of the usual speed needs for them. So a report is the same every time, on any
+machine, whatever else that does.
+
+What takes far longer than is counted for it, in calls that are a thousand times as long as others, is ended by the
+processor's own time: `at_most`. `lasting` is for the system's timers, which stop what does not end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
+from typing import Any
+
+CALL, REFERENCE, HYPOTHESIS = 1e-3, 4e-4, 2e-5
+"""Seconds for a call of the learner's code; for one of the reference; for a recipe that was computed before."""
+PART, WEIGHT = 2e-5, 2e-9
+"""The same for each module in what is called; for each of its weights."""
+BUILT = 2.5e-4
+"""For each module of what is built."""
+LATE = 1e6
 
 USUAL = 0.01
 """Seconds that `_work` takes on the processors that the kit's limits were chosen on."""
@@ -18,9 +33,53 @@ class _Speed:
     slowness = 1.0
 
 
+class _Work:
+    counted = 0.0
+    end = float("inf")
+    """The process's own time from which on it is late for everything."""
+
+
 def now() -> float:
-    """Seconds of computing by this process so far."""
-    return time.process_time() / _Speed.slowness
+    """Seconds of computing that were counted so far."""
+    return _Work.counted + (LATE if time.process_time() > _Work.end else 0.0)
+
+
+def count(seconds: float) -> None:
+    """So much was computed."""
+    _Work.counted += seconds
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """In the block, all time is up when the process has computed for so long, whatever was counted."""
+    before, _Work.end = _Work.end, time.process_time() + lasting(seconds)
+    try:
+        yield
+    finally:
+        _Work.end = before
+
+
+def of_call(module: Any, least: float) -> float:
+    """Seconds for a call of a module, or of a function, which has no parts."""
+    return least + sum(PART + WEIGHT * sum(map(_size, own)) for own in _own(module))
+
+
+def of_building(module: Any) -> float:
+    """Seconds for making a module."""
+    return sum(BUILT + 10 * WEIGHT * sum(map(_size, own)) for own in _own(module))
+
+
+def _own(module: Any) -> list[list[Any]]:
+    """The weights of each of a module's parts; of what is no module, none."""
+    from torch import nn
+
+    return [[*part._parameters.values()] for part in module.modules()] if isinstance(module, nn.Module) else []
+
+
+def _size(values: Any) -> int:
+    from torch.nn.parameter import is_lazy
+
+    return 0 if values is None or is_lazy(values) else int(values.numel())
 
 
 def lasting(seconds: float) -> float:

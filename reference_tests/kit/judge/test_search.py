@@ -151,21 +151,33 @@ def test_no_recipe_is_tried_twice_in_a_tier(tiers):
     assert session.asked == [NOTHING.recipe, ONE.recipe]
 
 
-def test_it_gives_up_after_so_many_seconds(tiers, monkeypatch):
-    clock = iter([100.0, 100.0, 101.0, 101.0, 101.1, 200.0])
-    monkeypatch.setattr(kits_clock._Speed, "slowness", 1.0)
-    monkeypatch.setattr(kits_clock.time, "process_time", lambda: next(clock))
+class Slow(Session):
+    """For each comparison so many seconds are counted."""
+
+    seconds = 1.0
+
+    def error(self, *args, **options):
+        kits_clock.count(self.seconds)
+        return super().error(*args, **options)
+
+
+def test_it_gives_up_after_so_many_seconds(tiers):
     tiers([NOTHING, ONE, TWO, BOTH])
-    assert find(Session(), seconds=1.0).tried == 3
+    assert find(Slow(), seconds=2.5).tried == 3
 
 
-def test_seconds_unless_given(tiers, monkeypatch):
-    monkeypatch.setattr(kits_clock._Speed, "slowness", 1.0)
-    for seconds, tried in ((search.SECONDS, 1), (search.SECONDS + 0.1, 0)):
-        clock = iter([100.0, 100.0 + seconds, 500.0])
-        monkeypatch.setattr(kits_clock.time, "process_time", lambda clock=clock: next(clock))
+def test_seconds_unless_given(tiers):
+    for seconds, tried in ((search.SECONDS - 0.1, 2), (search.SECONDS, 1)):
         tiers([NOTHING, ONE])
-        assert find(Session()).tried == tried
+        session = Slow()
+        session.seconds = seconds
+        assert find(session).tried == tried
+
+
+def test_how_long_it_really_takes_is_all_the_same(tiers, monkeypatch):
+    monkeypatch.setattr(kits_clock.time, "process_time", iter(range(0, 10**6, 1000)).__next__)
+    tiers([NOTHING, ONE, TWO, BOTH])
+    assert find(Session(), seconds=1.0).tried == 4
 
 
 def test_padding_that_got_lost_goes_with_any_other(tiers):

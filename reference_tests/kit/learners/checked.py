@@ -31,26 +31,22 @@ USUAL = {module: {name: getattr(module, name) for name in names} for module, nam
 
 
 @contextlib.contextmanager
-def time_to_look(share, slow=1):
-    """So many times the usual time: more for what needs most of it, as busy cores compute more slowly.
+def time_to_look(share):
+    """So many times the usual time to look for what explains something.
 
-    Less for what is only not to be called right: what is looked for in vain is looked for until time is up. slow: how
-    many times as slow as usual the machine is, so that whatever is asked for meanwhile is as many times as much.
+    Less for what is only not to be called right: what is looked for in vain is looked for until time is up. What stops
+    a component goes by the processor's own time: a busy one gets more of that.
     """
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(SLOW, times=max(slow, SLOW["times"])))
         for module, seconds in USUAL.items():
-            given = {name: share * SLOW["times"] * usual for name, usual in seconds.items()}
-            if module is checks:  # less time ends searches; it stops nothing
-                given["COMPONENT_SECONDS"] = max(share, 1) * SLOW["times"] * seconds["COMPONENT_SECONDS"]
+            given = {name: share * usual for name, usual in seconds.items()}
+            if module is checks:
+                given["COMPONENT_SECONDS"] = MORE * max(share, 1) * seconds["COMPONENT_SECONDS"]
             stack.enter_context(mock.patch.multiple(module, **given))
         yield
 
 
-SLOW = {"times": 1}
-
-
-MORE, MOST, LESS = 3, 10, 0.2
+MORE, LESS = 3, 0.2
 
 
 def _says_which():

@@ -135,6 +135,7 @@ def find(session: Session, parts: Known = (), seconds: float | None = None) -> M
             if (found and hypothesis.design != design) or clock.now() > end:
                 break
             tried, design = tried + 1, hypothesis.design
+            clock.count(clock.HYPOTHESIS)
             error = session.error(hypothesis.recipe, stop_above=ROUNDED)
             if error > ROUNDED and lost is not None and session.failed == GAP:
                 hypothesis = _and(hypothesis, lost)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.consulted import Consulted, Outputs
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings
 from scratch_transformer.kit.recipe import Parts, Recipe
@@ -52,6 +53,8 @@ class Variants:
         self.kind, self.settings = kind, settings
         self._key = kind, *settings.items()
         self._modules: dict[tuple[Any, ...], tuple[nn.Module, dict[str, Tensor]]] = {}
+        self._costs: dict[tuple[Any, ...], float] = {}
+        """Seconds for a call of each module."""
         self._loaded: dict[tuple[Any, ...], Hashable] = {}
         self._parts: dict[tuple[Any, ...], list[tuple[str, dict[str, Any]]]] = {}
         self._weights: dict[tuple[Any, ...], frozenset[str]] = {}
@@ -67,6 +70,8 @@ class Variants:
         if structure not in self._modules:
             made = self.kind.build(self.settings, recipe).double().eval()
             self._modules[structure] = made, made.state_dict()
+            self._costs[structure] = clock.of_call(made, clock.REFERENCE)
+            clock.count(clock.of_building(made))
             self._parts[structure] = [(path, vars(part)) for path, part in made.named_modules()]
             for _, own in self._parts[structure]:  # found at once, where a module looks for its parts and weights last
                 own.update({**own["_modules"], **own["_parameters"]})
@@ -145,6 +150,7 @@ class Variants:
         self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe, known: Outputs
     ) -> Tensor | None:
         module, consulted = self.module(recipe, key, state), Consulted(recipe)
+        clock.count(self._costs[_structure(recipe)])
         self._govern(_structure(recipe), recipe.parts, consulted)
         output: Tensor | None
         try:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import is_of_torch, is_own, leads_to, names_in, parameters_of, reads, source_of
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys, unread
@@ -182,7 +183,12 @@ class Resolved(Candidate):
             return bool(OTHER_LENGTH.search(str(error)))
         return expected is not None and len(expected) == output.dim() == 3 and output.shape[1] > expected[1]
 
+    @functools.cached_property
+    def _cost(self) -> float:
+        return clock.of_call(self.made, clock.CALL)
+
     def __call__(self, **inputs: Any) -> Tensor:
+        clock.count(self._cost)
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
         drops = self.drops or (self.module is not None and self.module.training)
         with told_of_old_masks() as found, double(high, drops), torch.set_grad_enabled(self.differentiates):

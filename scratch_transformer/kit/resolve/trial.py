@@ -183,6 +183,7 @@ class Trial:
             if tier and not any(_is_finite(output) for _, output in outputs):
                 break
             for design, recipe in self._recipes(tier, some, key, missing, candidate):
+                clock.count(clock.HYPOTHESIS)
                 if tier == MISTAKEN and clock.now() > deadline:
                     is_whole = False
                     break

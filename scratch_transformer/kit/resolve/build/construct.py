@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import is_module_class, namespace_of, parameters_of
 from scratch_transformer.kit.judge.frames import nodes_at
 from scratch_transformer.kit.resolve.build import config, options, tokenizer
@@ -47,11 +48,13 @@ class Attempt:
 
     def build(self) -> Any:
         """The instance in float64 and evaluation mode; its initial weights are the same every time."""
+        clock.count(clock.BUILT)
         torch.default_generator.manual_seed(0)  # torch.manual_seed would format the stack for three sorts of devices
         try:
             made = self._made()
             modules = [one for one in made if isinstance(one, nn.Module)] if isinstance(made, tuple) else []
             made = modules[0] if len(modules) == 1 else made  # return model, optimizer
+            clock.count(clock.of_building(made))
             return made.double().eval() if isinstance(made, nn.Module) else made
         except Exception as error:
             self.error = error
