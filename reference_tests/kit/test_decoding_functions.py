@@ -178,7 +178,26 @@ def stops_where_the_model_is_full(model, idx, max_new_tokens, block_size=128):
     return idx
 
 
+def of_two_ends_that_are_written_in(model, src, max_length):
+    ids, done = torch.ones((1, 1), dtype=torch.long) * 2, torch.zeros(1, dtype=torch.bool)
+    for _ in range(max_length - 1):
+        word = model(src, ids)[:, -1:].argmax(-1)
+        ids = torch.cat([ids, torch.where(done.unsqueeze(-1), torch.tensor(3), word)], -1)
+        done = done | (ids[:, -1] == 3)
+        if done.all():
+            break
+    return ids
+
+
+def of_the_first_two_numbers(model, src, max_len):
+    memory, ids = model.encode(src), torch.zeros(1, 1, dtype=torch.long).fill_(0)
+    while ids.size(1) < max_len and ids[0, -1] != 1:
+        ids = torch.cat([ids, model.decode(ids, memory)[:, -1:].argmax(-1)], 1)
+    return ids
+
+
 RIGHT = [
+    *(of_two_ends_that_are_written_in, of_the_first_two_numbers),
     *(refuses_what_is_too_long, stops_where_the_model_is_full),
     *(of_two_tables, of_a_limit_of_its_own, of_the_sources_length),
     *(of_a_prompt, of_a_config, of_empty_caches, of_two_tokenizers, of_two_fields, of_indices, of_a_context),
@@ -258,9 +277,17 @@ def of_a_window_by_default(model, idx, max_new_tokens, block_size=128):
     return idx
 
 
+def begins_with_two_and_takes_the_first(model, src, max_len):
+    memory, ids = model.encode(src), torch.full((1, 1), 2)
+    while ids.size(1) < max_len and ids[0, -1] != 3:
+        ids = torch.cat([ids, model.decode(ids, memory)[:, :1].argmax(-1)], 1)
+    return ids
+
+
 @pytest.mark.parametrize(
     ("function", "id"),
     [
+        (begins_with_two_and_takes_the_first, "D8"),
         *((function, "D9") for function in (of_a_global_window, of_a_window_that_is_told)),
         *((function, "D9") for function in (of_a_window_in_a_config, of_a_window_by_default)),
         (of_a_limit_of_its_own_without_an_end, "D4"),

@@ -26,7 +26,7 @@ from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions import answers, surroundings
 from scratch_transformer.kit.resolve.functions.methods import BEGINNING, MORE, helpers_of
-from scratch_transformer.kit.resolve.functions.toy import HEADS, PADDING, Reading, ToyModel, swapped
+from scratch_transformer.kit.resolve.functions.toy import HEADS, PADDING, Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, OF_ENDS, first_or_last
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -42,28 +42,38 @@ TEXT = " ".join([str(SOURCE)] * SOURCE_LENGTH)
 
 
 def readings(
-    function: Any, parameter: str, prompt: str, has_tokenizer: bool, head_logs: bool | None
+    function: Any, arguments: Mapping[str, str], parameter: str, has_tokenizer: bool, head_logs: bool | None
 ) -> Iterator[Reading]:
-    """All that are worth trying, the likeliest first. prompt: the parameter of the first ids, if it takes those.
+    """All that are worth trying, the likeliest first. parameter: that of the model.
 
     head_logs: None if nobody knows.
     """
+    prompt = prompt_of(arguments, function)
     names = {name for one in reached(function) for name in one.__code__.co_names}
     logs = [head_logs] if head_logs is not None else [False, True] if names & set(HEADS) else [False]
     texts = ("source", "text") if OF_SOURCE.search(plain(prompt)) else ("text", "source")
     of_words = texts if any(names_in(one) & OF_TEXTS for one in reached(function)) and not has_tokenizer else ()
     forms = (*(texts if has_tokenizer else ()), *of_words, "row", "ids", "list") if prompt else ("row",)
     forms = ("number", *forms) if plain(prompt) in EITHER else forms
-    ends = [EOS, *(number for number in _numbers(function) if number not in (BOS, EOS))]
-    for end, column, form in itertools.product(ends, (False, True), forms):
+    ends = _ends(function, bool(prompt) or "bos" in arguments.values())
+    for (begin, end), column, form in itertools.product(ends, (False, True), forms):
         for last_only in (False, True) if "logit" not in plain(parameter) else (True, False):
             for pair in (False,) if last_only else (False, True):
-                yield from (Reading(form, last_only, pair, log, column, end) for log in logs)
+                yield from (Reading(form, last_only, pair, log, column, begin, end) for log in logs)
+
+
+def _ends(function: Any, is_told: bool) -> list[tuple[int, int]]:
+    """The first and the last id. is_told: the first, by an argument, so that no number stands for it."""
+    numbers = _numbers(function)
+    usual = [(BOS, end) for end in dict.fromkeys((EOS, *numbers)) if end != BOS]
+    pairs = itertools.combinations(sorted(numbers), 2)  # the first word of a vocabulary comes before the last
+    return usual if is_told else usual + [pair for pair in pairs if pair[0] != BOS]
 
 
 def _numbers(function: Any) -> list[int]:
     """Ids that are written in: if next_word == 3."""
-    return [n for n in inspect.unwrap(function).__code__.co_consts if type(n) is int and 0 <= n < WORDS]
+    found = inspect.unwrap(function).__code__.co_consts
+    return [*dict.fromkeys(n for n in found if type(n) is int and 0 <= n < WORDS)]
 
 
 def ends_in(function: Any) -> dict[str, int]:
@@ -169,11 +179,11 @@ class Decoder:
             isinstance(found, (list, tuple)) and any(isinstance(one, str) for one in found)
         )
         ids = _without_padding(torch.as_tensor(ids_of(found) if is_text else found).flatten().long(), self.reading.end)
-        return swapped(ids if self.limit else self._beginning(ids), self.reading.end)
+        return self.reading.toys(ids if self.limit else self._beginning(ids))
 
     def _beginning(self, ids: Tensor) -> Tensor:
         """As many as the reference writes: how many it writes at most is its own affair."""
-        longest = MAX_LEN if ids[:1].tolist() == [BOS] else MAX_LEN - 1
+        longest = MAX_LEN if ids[:1].tolist() == [self.reading.begin] else MAX_LEN - 1
         if len(ids) > longest:
             self.note = f"It is not told how many words to write at most: of longer texts the first {MAX_LEN} count."
         return ids[:longest]

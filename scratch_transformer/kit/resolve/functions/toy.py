@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.decoding import longest_of
 from scratch_transformer.kit.judge.frames import is_learners, parsed, values_asked_for
-from scratch_transformer.kit.kinds.decoding import EOS
+from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.pasts import Pasts
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
@@ -39,7 +39,7 @@ class Reading:
 
     last_only: the model answers with the scores of the next word alone. pair: with logits and a loss.
     head_logs: the model's projection ends in log_softmax. sequence_first: ids are a column.
-    end: the number that its code has written in for the last id.
+    begin, end: the numbers that its code has written in for the first and the last id.
     """
 
     prompt: str = "row"
@@ -47,7 +47,13 @@ class Reading:
     pair: bool = False
     head_logs: bool = False
     sequence_first: bool = False
+    begin: int = BOS
     end: int = EOS
+
+    def toys(self, ids: Tensor) -> Tensor:
+        """The toy's own ids for those of somebody's code: its first and its last one among them."""
+        ids, begin = (_exchanged(some, self.end, EOS) for some in (ids, torch.tensor(self.begin)))
+        return _exchanged(ids, int(begin), BOS)
 
 
 class AnyMask(Tensor):
@@ -151,8 +157,8 @@ class ToyModel(nn.Module):
         ids = ids.T if turned else ids
         new = ids.shape[-1]
         ids, past = self.pasts.joined(ids, given, options)
-        order = swapped(torch.arange(WORDS), self.reading.end)
-        logits = self.next_logits(swapped(ids.reshape(-1, ids.shape[-1]), self.reading.end))[..., order]
+        order = self.reading.toys(torch.arange(WORDS))
+        logits = self.next_logits(self.reading.toys(ids.reshape(-1, ids.shape[-1])))[..., order]
         logits = logits[:, -1] if self.reading.last_only else logits[:, -new:]
         logits = logits if ids.dim() == 2 or _is_beside_a_batch(values) else logits[0]
         logits = logits.transpose(0, 1) if turned and not self.reading.last_only else logits
@@ -172,9 +178,8 @@ def _of_numbers(values: Any) -> Any:
         return values
 
 
-def swapped(ids: Tensor, end: int) -> Tensor:
-    """Ids with the number that stands for the end in somebody's code and the toy's own exchanged."""
-    return torch.where(ids == end, EOS, torch.where(ids == EOS, end, ids))
+def _exchanged(ids: Tensor, one: int, other: int) -> Tensor:
+    return torch.where(ids == one, other, torch.where(ids == other, one, ids))
 
 
 def _ids_in(values: Sequence[Any]) -> list[Tensor]:

@@ -256,9 +256,8 @@ def adapted(function: Any, kind: Kind, plan: Plan, head_logs: bool | None = None
     if "next_logits" in kind.inputs:
         parameter = next((p for p, name in plan.arguments.items() if name == "next_logits"), None)
         if parameter:
-            prompt, has_tokenizer = decoders.prompt_of(plan.arguments, function), "tokenizer" in plan.arguments.values()
-            has_tokenizer = has_tokenizer or surroundings.has_tokenizer(function)
-            ways = decoders.readings(function, parameter, prompt, has_tokenizer, head_logs)
+            has_tokenizer = "tokenizer" in plan.arguments.values() or surroundings.has_tokenizer(function)
+            ways = decoders.readings(function, plan.arguments, parameter, has_tokenizer, head_logs)
             return [decoders.Decoder(function, plan.arguments, way) for way in ways]
     return [function]
 
