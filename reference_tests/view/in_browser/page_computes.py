@@ -20,14 +20,25 @@ from scratch_transformer.view.mistakes import offered
 ODD = ["", " ", "a\u00a0b", "▁a", "a▁b", "é", "e\u0301", "\ufeffx", "a\x1cb", "日本語 x", "<eos> a", "😀😀", "a-b,c."]
 
 
+TYPED = """(texts) => texts.map((text) => {
+    const sentence = document.getElementById("sentence");
+    sentence.value = text;
+    sentence.dispatchEvent(new Event("input"));
+    return document.getElementById("answer").textContent;
+})"""
+"""What is answered to each text, as if it was typed: a browser that waits for each picture takes long."""
+
+
 def test_translates_as_python_does(run, open_page):
     texts = [text for text, _ in run.held_out()[:100]]
     texts += [text for text, _ in in_words([*range(0, 100, 2), *range(100, 1000, 18)], Data())]
     assert len(set(texts)) >= 200
     found = translate(run, [encode(run, text, text) for text in texts], Search())
     visit = open_page("#at=src_embed.scaled")
-    for text, [hypothesis] in zip(texts, found, strict=True):
-        assert visit.translate(text) == run.target_tokenizer.decode(hypothesis.ids)
+    expected = [run.target_tokenizer.decode(hypothesis.ids) for [hypothesis] in found]
+    for text, translation in list(zip(texts, expected, strict=True))[:10]:
+        assert visit.translate(text) == translation
+    assert visit.page.evaluate(TYPED, texts) == expected
     assert visit.errors == []
 
 
