@@ -257,6 +257,33 @@ def test_two_devices_are_refused_as_on_a_gpu(compute, is_refused):
     assert (bool(found), is_whole) == (is_refused, True)
 
 
+CORE = """\
+class ScaledDotProductAttention(nn.Module):
+    def forward(self, query, key, value, mask):
+        scores = query @ key.mT / math.sqrt(key.size(-1))
+        {mask}
+        scores = scores.masked_fill(mask == 0, -1e9)
+        return scores.softmax(-1) @ value
+"""
+SENT = [("mistake", 10)]
+
+
+@pytest.mark.parametrize("mask, named", [
+    ('mask = mask.to("cpu")', SENT), ("mask = mask.cpu()", SENT), ('mask = mask.to("cpu", torch.int)', SENT),
+    ('mask = mask.to(torch.device("cpu"))', SENT), ("scores = scores.cpu()", SENT),
+    ("mask = mask.to(scores.device)", []), ("mask = mask.bool()", []),
+    ("mask = mask.cpu().to(scores.device)", []), ("print(mask.cpu().numpy().shape)", []),
+    ("self.shown = scores.detach().cpu()", []),
+])  # fmt: skip
+def test_what_forward_puts_on_the_cpu_by_name(mask, named, tmp_path):
+    """It meets there what is elsewhere; what is only looked at does no harm."""
+    text = CORE.format(mask=mask)
+    result = check_text(text, tmp_path)["ScaledDotProductAttention"]
+    found = [(mistake.severity, mistake.line) for mistake in result.mistakes if mistake.id == "B32"]
+    assert found == named, result
+    assert all("Leave" in mistake.fix for mistake in result.mistakes if mistake.id == "B32")
+
+
 LOADED = """
 import pathlib, sys, tempfile
 from reference_tests.kit.test_elsewhere import ATTENTION, SCALE, b32

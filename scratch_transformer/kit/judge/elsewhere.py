@@ -38,6 +38,9 @@ MAKERS = frozenset(
     ("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint", "randn", "randperm", "tensor")
     + ("tril_indices", "triu_indices", "zeros")
 )
+SENDERS = ("cpu", "to")
+CPU = ("'cpu'", "torch.device('cpu')")
+"""What puts a tensor on the CPU, and how it is named."""
 STAND_INS = "scratch_transformer.kit.discover"
 """Where the packages are that are not installed; what the learner's code calls there, einops.rearrange, is its own."""
 UNSEEN = re.compile(r"(Bool|Byte|Double|Float|Half|Int|Long|Short|^)Tensor$|^from_numpy$")
@@ -50,13 +53,14 @@ class Left:
 
     name: of the plain attribute that it comes from, "self.pe"; "" of one that a call makes. file, line: where it is
     made; where it is used, of an attribute, as far as that is the learner's. is_returned: what stops is whoever adds
-    what is returned to something else.
+    what is returned to something else. is_sent: it was where the module is, and the code puts it on the CPU by name.
     """
 
     name: str
     file: str
     line: int
     is_returned: bool = False
+    is_sent: bool = False
 
 
 def left(
@@ -93,11 +97,13 @@ def watched(
 
 
 def _makes_any(module: nn.Module | None) -> bool:
-    """Whether the learner's code makes a tensor, besides in constructors, without a word of its device."""
+    """Whether the learner's code makes a tensor, besides in constructors, not saying where, or puts one on the CPU."""
     classes = {type(part) for part in ([] if module is None else module.modules()) if is_own(type(part))}
     things = {thing for cls in classes for thing in (cls, *leads_to(cls))}
     functions = [f for one in things for f in ([one] if not isinstance(one, type) else _methods(one))]
     calls = [node for function in functions for node in nodes_of(function) if isinstance(node, ast.Call)]
+    if any(map(_names_the_cpu, calls)):
+        return True
     silent = [call for call in calls if all(keyword.arg != "device" for keyword in call.keywords)]
     names = [ast.unparse(call.func).rpartition(".")[2] for call in silent]
     return any(name in MAKERS or UNSEEN.search(name) for name in names)
@@ -148,6 +154,12 @@ class _Places(TorchDispatchMode):
             storage = value.untyped_storage()
             self.storages[storage._cdata] = storage
 
+    def sent(self, value: Tensor) -> Tensor:
+        """A copy on the CPU of a tensor that is elsewhere."""
+        copy = value.clone()
+        self.storages.pop(copy.untyped_storage()._cdata, None)
+        return copy
+
     def moved(self, value: Any) -> Any:
         """A tensor on the other device; what is none, as it is."""
         if not isinstance(value, Tensor) or self.has(value):
@@ -172,10 +184,16 @@ class _Watch(TorchFunctionMode):
         name, places = getattr(func, "__name__", ""), self.places
         if func in WHERE and places.has(args[0]):
             return WHERE[func]
+        frame = _learners()
+        if name in SENDERS and frame is not None and places.has(args[0]) and _sends(frame, name):
+            args, kwargs, _ = _without_device(name, args, dict(kwargs or {}))
+            here = places.sent(func(*args, **kwargs) if len(args) + len(kwargs) > 1 else args[0])
+            here._made = Left("", frame.f_code.co_filename, frame.f_lineno, is_sent=True)  # type: ignore[attr-defined]
+            return here
         args, kwargs, is_told = _without_device(name, args, dict(kwargs or {}))
         if name in ("cuda", "cpu") or (name == "to" and len(args) + len(kwargs) == 1):
             return places.moved(args[0])
-        given, frame = _tensors((args, kwargs)), _learners()
+        given = _tensors((args, kwargs))
         is_told |= frame is None and not given and name in MAKERS  # made by what calls the learner's code, not by it
         is_told |= name in FOLLOWERS and any(map(places.has, given[-1:]))
         origins = [self._origin(one, frame) for one in given if self._is_here(one)]
@@ -223,6 +241,21 @@ def _without_device(name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Any, 
         others = tuple(one for one in args if not isinstance(one, (str, torch.device)))
         args, is_told = others, is_told or len(others) < len(args)
     return args, kwargs, is_told
+
+
+def _sends(frame: FrameType, name: str) -> bool:
+    """Whether the line that is run puts tensors on the CPU by this method, and names it: x.cpu(), x.to("cpu")."""
+    nodes = ast.walk(function_of(frame) or ast.Module([], []))
+    calls = [n for n in nodes if isinstance(n, ast.Call) and n.lineno <= frame.f_lineno <= (n.end_lineno or n.lineno)]
+    own = [one for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == name]
+    return bool(own) and all(map(_names_the_cpu, own))
+
+
+def _names_the_cpu(call: ast.Call) -> bool:
+    """Whether a call is x.cpu(), or x.to("cpu"), which say so whatever the device is."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    given = [one for one in (*call.args, *(word.value for word in call.keywords)) if ast.unparse(one) in CPU]
+    return name == "cpu" or (name == "to" and bool(given))
 
 
 def _speaks_of_cuda(frame: FrameType) -> bool:

@@ -12,7 +12,7 @@ from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.canonical.core import ScaledDotProductAttention
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds import assembled
-from scratch_transformer.kit.kinds.choices import BUILT
+from scratch_transformer.kit.kinds.choices import BUILT, RUNS
 from scratch_transformer.kit.kinds.inputs import D_MODEL, HEADS, B, Draw, S, T, causal, gap, keys, queries, real
 from scratch_transformer.kit.kinds.wrapped import WRAPPERS, builtin_wrapped
 from scratch_transformer.kit.recipe import Recipe
@@ -115,7 +115,7 @@ SDPA = Kind(
         "causal where no mask is given": {"unmasked": "earlier"},
         "causal where no mask is given, queries are the last tokens": {"unmasked": "before the end"},
     },
-    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A5", "A6", "A24", "A25:", "A31", "A32", "A35", "B12", "B26", "B27", "B33"),
+    mistakes=(*CORE_MISTAKES, *IN_THE_CORE, "A5", "A6", "A24", "A25:", "A31", "A32", "A35", "B26", *RUNS),
     oracle=builtin_core,
     builtin="torch.nn.functional.scaled_dot_product_attention",
     extras=(Extra(("A11",), empty_row), Extra(("A10",), huge)),

@@ -64,9 +64,10 @@ def of_calls(stopping: list[Left]) -> Iterator[Finding]:
     if any(map(DEFAULT_DEVICE.search, texts)) or (first.is_returned and any(map(MOVED_BY_ITS_CALLER.search, texts))):
         return
     code = linecache.getline(first.file, first.line).strip()
-    made = f"{first.name}, which no move of the module moves, is used" if first.name else "A tensor is made"
+    unnamed = "A tensor is put" if first.is_sent else "A tensor is made"
+    made = f"{first.name}, which no move of the module moves, is used" if first.name else unnamed
     more = f" So {'are' if others > 1 else 'is'} {others} more." if others else ""
-    form = "" if any(OF_DEVICES.search(_without_unused(text)) for text in texts) else NOWHERE_ELSE
+    form = "" if first.is_sent or any(OF_DEVICES.search(_without_unused(text)) for text in texts) else NOWHERE_ELSE
     if first.name:  # it is to be kept in another way, wherever it is used
         at, name = f", in {code}" if code else "", first.name.rpartition(".")[2]
         fix = f"self.register_buffer({name!r}, {name}, persistent=False): a buffer moves with the module."
@@ -93,8 +94,16 @@ SIZES = re.compile(r"(?i)len|size|num|max|dim|count|steps|offset|start|^[nt]$|^s
 """In the name of a parameter that is a number."""
 
 
+SENT = 'Leave .to("cpu") and .cpu() out of forward: what is on the device of x stays there.'
+
+
 def _told_where(one: Left) -> str:
-    """A fix for a method that is given no x: what else it is given, or its weights, are somewhere; else ""."""
+    """A fix for a method that is given no x: what else it is given, or its weights, are somewhere; else "".
+
+    Or for what is put on the CPU.
+    """
+    if one.is_sent:
+        return SENT
     around = [node for node in parsed(one.file) if isinstance(node, Function) and _is_in(node, one.line)]
     method = max(around, key=lambda node: node.lineno, default=None)
     names = [argument.arg for argument in method.args.args] if method is not None else ["x"]
