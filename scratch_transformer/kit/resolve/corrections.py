@@ -90,6 +90,11 @@ def _embeds_words(thing: type) -> bool:
     return "Embedding" in names_in(thing) and any("voc" in plain(p.name) for p in parameters_of(thing))
 
 
+def _is_table(thing: type) -> bool:
+    """Whether it has a table of words and nothing else that computes: SharedEmbeddingLayer, which projects by it."""
+    return _embeds_words(thing) and "embed" in plain(thing.__name__) and not structure.linears(thing)
+
+
 def _repeats_a_layer(thing: type) -> bool:
     """Whether a constructor must be given one layer, and how many of it to make: EncoderBlock(layer, N)."""
     required = [p for p in parameters_of(thing) if p.default is p.empty]
@@ -214,6 +219,7 @@ CORRECTIONS = (
     Correction(("PositionalEncoding",), _embeds_words, _always("EmbeddingWithPositions")),
     Correction(BLOCKS, _repeats_a_layer, _for_sides(("Encoder", "TokenEncoder"), ("Decoder", "TokenDecoder"))),
     Correction(BLOCKS, _embeds_and_repeats, _for_sides(("TokenEncoder",), ("TokenDecoder",))),
+    Correction(BLOCKS, _is_table, _always("InputEmbedding")),
     Correction(BLOCKS, _is_one_linear_layer, _head_or_nothing, is_sure=True),
     Correction(BLOCKS, _is_network, _always(*NETWORKS)),
     Correction(("Linear", *NORMS), _has_linears, _always(*NETWORKS)),

@@ -51,6 +51,7 @@ WIDTHS = re.compile(r"^(hidden|layer)_?(sizes|dims|units|widths|features)$")
 CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
+BREAKS_OFF = "its file breaks off behind its constructor"
 NOT_LOADED = "it needs a file or a vocabulary that is not there"
 NOT_INSTALLED = "it needs {}, which is not installed"
 ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
@@ -266,7 +267,8 @@ def _why(thing: Any, depth: int) -> str:
     if is_module_class(thing):
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):
-            return "" if no_forward.lost(thing)[0] else _without_forward(tree)
+            own = BREAKS_OFF if no_forward.breaks_off(thing) else _without_forward(tree)
+            return "" if no_forward.lost(thing)[0] else own
         forward = tree_of(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and (_is_unwritten(forward) or _stands_for_a_part(thing.__name__, forward)):
             return NOT_WRITTEN

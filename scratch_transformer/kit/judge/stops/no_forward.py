@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import file_of, is_of_torch, namespace_of
+from scratch_transformer.kit.definitions import file_of, is_of_torch, lines_of, namespace_of, text_of_file, tree_of
 from scratch_transformer.kit.judge.frames import STOPS_AT, Function, parsed
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -33,6 +33,17 @@ def finding(thing: Any) -> tuple[Finding, BaseException] | None:
         return None
     error = NotImplementedError(f'Module [{thing.__name__}] is missing the required "forward" function')
     return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", fix=OF_FORWARD), error
+
+
+def breaks_off(cls: type) -> bool:
+    """Whether a class ends behind a constructor that makes something, and its file does."""
+    own = [node for node in getattr(tree_of(cls), "body", []) if isinstance(node, Function)]
+    stores = [node for one in own for node in ast.walk(one) if isinstance(node, ast.Attribute)]
+    if [one.name for one in own] != ["__init__"] or not any(isinstance(node.ctx, ast.Store) for node in stores):
+        return False
+    behind = text_of_file(file_of(cls)).splitlines()[lines_of(cls)[1] :]
+    is_last = not any(re.match(r"[\w@]", line) for line in behind)
+    return is_last and not _is_a_base(cls) and not re.search("base|abstract", cls.__name__, re.IGNORECASE)
 
 
 def lost(cls: type) -> tuple[str, str]:

@@ -27,6 +27,9 @@ ABSENT = object()
 ASKED = r"\b{}\.(encode|decode|encode_ordinary|tokenize|token_to_id|convert_ids_to_tokens|stoi|itos|batch_decode)\b"
 """What a global is asked for that is a tokenizer, whatever it is called."""
 
+WITHIN = re.compile(r"\bself\.\w+\.(\w+)\.(?:en|de)code\(")
+"""What a method asks for ids or words, and its model has within another thing."""
+
 
 def stand_ins(function: Any) -> dict[str, Any]:
     """The globals of a function, and of those that it calls, that the kit's own take the place of -> those."""
@@ -54,9 +57,11 @@ def attributes(function: Any) -> dict[str, Any]:
 
 
 def has_tokenizer(function: Any) -> bool:
-    """Whether a tokenizer, or a table of ids, is among those."""
+    """Whether a tokenizer, or a table of ids, is among those; or within what its model has, self.state.tokenizer."""
     found = [*stand_ins(function).values(), *attributes(function).values()]
-    return any(isinstance(one, Tokenizer) or inspect.ismethod(one) for one in found)
+    is_one = any(isinstance(one, Tokenizer) or inspect.ismethod(one) for one in found)
+    is_method = getattr(function, "owner", None) is not None
+    return is_one or (is_method and any(map(is_tokenizer, WITHIN.findall(source_of(function)))))
 
 
 def _is_open(value: Any, name: str) -> bool:

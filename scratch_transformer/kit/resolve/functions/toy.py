@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.canonical.decoding import longest_of
 from scratch_transformer.kit.judge.frames import is_learners, parsed, values_asked_for
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
+from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.pasts import Pasts
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
@@ -247,6 +248,8 @@ class Part:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if is_tokenizer(name):  # self.state.tokenizer
+            return Tokenizer(BOS, EOS)
         number = self.model.number(name)
         return Part(self.model, plain(name)) if number is None else number
 
