@@ -37,6 +37,7 @@ from scratch_transformer.kit.resolve.call import forwards
 from scratch_transformer.kit.resolve.call.plan import FROM_ONE, CannotCall
 from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library import supplied
+from scratch_transformer.kit.resolve.library.around import Around, as_its_class_says
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET, settings_of
 from scratch_transformer.kit.resolve.names.words import words
@@ -488,6 +489,7 @@ def _with_those_elsewhere(
 
 def located(finding: Finding, value: Any, source: Source, made: Any = None) -> Named:
     """With the line to look at, of the class or function or of what it is made of, and was given."""
+    finding = as_its_class_says(finding) if isinstance(made, Around) else finding
     if unread := _unread(finding.evidence, source):
         return named(finding, next(iter(find(source.path).sources), source), unread)
     given = [type(part) for part in _modules(made)]

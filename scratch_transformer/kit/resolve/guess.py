@@ -122,6 +122,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
     if not made and not found and isinstance(thing, type) and projects_to_words(thing):
         return ("Projection",)  # LogSoftmax(d_model, vocab_size)
     is_whole = made[:1] != () and made[0] in structure.WHOLE  # AttentionIsAllYouNeed
+    is_whole = is_whole and not (found and found[0] in ATTENTIONS and structure.attends_alone(thing))
     return made if is_whole or not found else found
 
 

@@ -226,6 +226,13 @@ def has_softmax(cls: type) -> bool:
     return any(ATTENDS.search(name) for one in (cls, *called) for name in names_in(one))
 
 
+def attends_alone(cls: type) -> bool:
+    """Whether its own code attends, and nothing in it looks words up, though it is told how many there are."""
+    has_table = any(EMBEDS.search(name) for one in (cls, *leads_to(cls)) for name in names_in(one))
+    return has_softmax(cls) and not has_table
+
+
+EMBEDS = re.compile(r"^Embedding$|^embedding$|one_hot")
 ADAPTED = re.compile(r"(?i)lora|adapter|low_?rank")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.embedding import Embedding
 from scratch_transformer.kit.canonical.stacks import Projected
-from scratch_transformer.kit.kind import Kind
+from scratch_transformer.kit.kind import Finding, Kind
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.candidate import tensors
@@ -40,15 +41,15 @@ class Around(nn.Module):
             self.add_module(name, Embedding(settings[SIDES[side]], d_model, RIGHT))
         if writes:
             self.projection = Projected(d_model, settings[SIDES[side]], RIGHT)
-        self.forward = _Forward(self, inner.forward)
+        self.forward = _Forward(self)
 
 
 class _Forward:
     """The forward of Around: it takes what the learner's does."""
 
-    def __init__(self, module: Around, inner: Any) -> None:
-        self.module, self.inner = module, inner
-        self.__signature__ = inspect.signature(inner)
+    def __init__(self, module: Around) -> None:
+        self.module = module
+        self.__signature__ = inspect.signature(module.inner.forward)
 
     def __call__(self, **given: Any) -> Tensor:
         embeds = {side: part for side, part in self.module.named_children() if "embed" in side}
@@ -56,7 +57,7 @@ class _Forward:
             side = f"{_side_of(name)}_embed" if len(embeds) > 1 else "embed"
             if side in embeds and isinstance(value, Tensor) and value.dtype == torch.long and value.dim() == 2:
                 given[name] = embeds[side](value)
-        output = next(tensors(self.inner(**given)))
+        output = next(tensors(self.module.inner(**given)))  # as a module is called, so that it is seen to run
         writes = "projection" in dict(self.module.named_children())
         return self.module.projection(output) if writes else output
 
@@ -70,6 +71,14 @@ def _side_of(name: str) -> str | None:
 def sides_of(settings: Mapping[str, Any]) -> list[str]:
     """The sequences of ids that a model with these settings takes; the last one is written."""
     return [side for side, size in SIDES.items() if size in settings]
+
+
+def as_its_class_says(finding: Finding) -> Finding:
+    """A finding on what is put around, with the names that the learner's own class has for its parts."""
+    said = {
+        name: getattr(finding, name).replace("self.inner.", "self.") for name in ("evidence", "form", "name", "fix")
+    }
+    return replace(finding, **said)
 
 
 def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
