@@ -1,5 +1,6 @@
 """The clock goes by what is computed; the system's timers by how slow the processor is."""
 
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -10,6 +11,9 @@ from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.resolve.call import batching
+from scratch_transformer.kit.resolve.call.plan import Plan
+from scratch_transformer.kit.resolve.candidate import Resolved
 
 
 def test_what_is_counted_passes_and_nothing_else():
@@ -51,6 +55,18 @@ def test_the_reference_is_counted_when_it_computes_and_not_when_its_output_is_kn
         assert variants.output(RIGHT, "key", state, probe) is not None
         passed.append(clock.now() - begin)
     assert passed[0] >= clock.REFERENCE and passed[1] == 0.0
+
+
+def test_what_takes_one_sentence_at_a_time_is_counted_for_each():
+    kind, batch = KINDS["LayerNorm"], torch.randn(3, 4, 5, dtype=torch.float64)
+    plan = Plan({"input": "x"})
+    passed = []
+    for order in ("batch first", batching.ALONE):
+        candidate = Resolved(kind, nn.LayerNorm(5).double(), {}, replace(plan, order=order))
+        begin = clock.now()
+        candidate(x=batch)
+        passed.append(clock.now() - begin)
+    assert passed[1] == pytest.approx(3 * passed[0])
 
 
 @pytest.fixture

@@ -188,7 +188,6 @@ class Resolved(Candidate):
         return clock.of_call(self.made, clock.CALL)
 
     def __call__(self, **inputs: Any) -> Tensor:
-        clock.count(self._cost)
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
         drops = self.drops or (self.module is not None and self.module.training)
         with told_of_old_masks() as found, double(high, drops), torch.set_grad_enabled(self.differentiates):
@@ -206,6 +205,7 @@ class Resolved(Candidate):
 
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
+        clock.count(self._cost)
         if self.plan.order == caching.TOKENWISE and self.module is not None:
             return caching.tokenwise(self.module, self.plan, inputs, lambda output: self._as_wide(output, inputs))
         return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
