@@ -34,6 +34,16 @@ def test_what_takes_far_longer_than_is_counted_is_late():
         assert clock.now() == begin
 
 
+def test_what_is_late_gets_a_quarter_of_any_time(monkeypatch):
+    monkeypatch.setattr(clock._Speed, "slowness", 2.0)
+    real = clock.time.process_time()
+    with clock.at_most(8.0), mock.patch.object(clock.time, "process_time") as passed:
+        passed.return_value = real + 20.0
+        begin = clock.now()
+        passed.return_value = real + 24.0
+        assert clock.now() - begin == pytest.approx(clock.HURRY * 4.0 / 2.0)
+
+
 def test_a_call_costs_by_its_parts_and_weights():
     assert clock.of_call(print, 0.5) == 0.5
     small, deep = nn.Linear(2, 3), nn.Sequential(nn.Linear(2, 3), nn.ReLU())

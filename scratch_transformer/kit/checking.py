@@ -161,7 +161,7 @@ class Checking(Found):
             with (
                 self.guard.on() if self.guard else nullcontext(),
                 time_limit(COMPONENT_SECONDS),
-                clock.at_most(2 / 3 * COMPONENT_SECONDS),
+                clock.at_most(COMPONENT_SECONDS / 2),
             ):
                 begin = clock.now()
                 outcome = self._resolved(value, kinds)
