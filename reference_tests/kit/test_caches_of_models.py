@@ -102,6 +102,36 @@ def test_a_cache_may_count_its_tokens_and_be_kept_by_whoever_calls(returned, ids
     assert any("whoever calls it" in note for note in result.notes) == (returned == NEW)
 
 
+CHUNKS = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.heads = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, past=None):
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if past is not None:
+            k, v = torch.cat((past[0], k), -2), torch.cat((past[1], v), -2)
+        T, S = q.shape[-2], k.shape[-2]
+        y = F.scaled_dot_product_attention(q, k, v, HIDDEN)
+        return self.out(y.transpose(1, 2).flatten(2)), (k, v)
+"""
+
+
+@pytest.mark.parametrize("hidden, found", [
+    ("torch.ones(T, S, device=x.device).tril(S - T).bool()", []), ("is_causal=T == S", [("K1", "note")]),
+    ("is_causal=past is None", [("K1", "note")]), ("is_causal=True", [("K1", "mistake")]),
+    ("torch.ones(T, S, device=x.device).tril().bool() if T > 1 else None", [("K1", "note")]),
+])  # fmt: skip
+def test_several_tokens_behind_others_see_no_later_ones(hidden, found, tmp_path):
+    """One by one there is no later one to be hidden."""
+    result = check_text(CHUNKS.replace("HIDDEN", hidden), tmp_path)["CausalSelfAttention"]
+    assert [(mistake.id, mistake.severity) for mistake in result.mistakes] == found, result
+    assert all("S - T" in mistake.fix for mistake in result.mistakes if mistake.severity == "note")
+
+
 SWITCHED = """
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads, use_cache: bool):

@@ -159,6 +159,8 @@ SMALL, ONE_MORE = "its base is 10, not 10,000", "2i + 1 in the exponent in place
         ({"BASE": "base", "BY_DEFAULT": ", base=10"}, {"R2": SMALL}),
         (ODD, {"R2": ONE_MORE}),
         ({"EXPONENT": f"({TWOS} - 1)"}, {"R2": "2i - 1 in the exponent in place of 2i"}),
+        ({"EXPONENT": f"2 * {TWOS} / 8"}, {"R2": "the exponent is multiplied by 1/4"}),
+        ({"EXPONENT": f"2 * 1.5 * {TWOS}"}, {"R2": "the exponent is multiplied by 3"}),
         (FROM_1 | OTHER_WAY | {"EXPONENT": f"2 * {TWOS}"}, {"R2": "the exponent is doubled", **BESIDES}),
         (FROM_1 | OTHER_WAY | ODD | {"BASE": "10"}, {"R2": f"{SMALL}; {ONE_MORE}", **BESIDES}),
     ],

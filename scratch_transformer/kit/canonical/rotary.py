@@ -38,6 +38,8 @@ EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
     "half": lambda i, d, width: torch.where(i < d // 4, -i / max(d // 4 - 1, 1), -math.inf),
 }
 
+TIMES = "times "
+"""Before the factor of a whole exponent, in a recipe's rotary_angles."""
 OF_BASE = ", of the base "
 """Between one of these and another base than the setting, in a recipe's rotary_angles."""
 
@@ -71,7 +73,9 @@ class Angles(NamedTuple):
     def at(self, positions: Tensor) -> Tensor:
         """positions (L,) -> (L, d/2): position · base^(-2i/d)."""
         kind, _, other = self.exponents.partition(OF_BASE)
-        exponents = EXPONENTS[kind](torch.arange(self.d // 2, dtype=torch.float64), self.d, self.width)
+        factor = float(kind.removeprefix(TIMES)) if kind.startswith(TIMES) else 1.0
+        exponent = EXPONENTS["paper" if kind.startswith(TIMES) else kind]
+        exponents = factor * exponent(torch.arange(self.d // 2, dtype=torch.float64), self.d, self.width)
         of_tokens = (positions.double() + self.first).unsqueeze(-1)
         counted = torch.arange(0, self.d, 2).expand(len(positions), -1) if self.axis == "features" else of_tokens
         return counted * float(other or self.base) ** exponents

@@ -5,16 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import torch
 
 from scratch_transformer.kit.canonical.embedding import GIVEN, OF_LENGTH
+from scratch_transformer.kit.canonical.rotary import TIMES, pairs
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.normalization import IN_DIVISOR
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
+MOST_PARTS = 16
+"""Of the fraction by which exponents are multiplied."""
 Fit = list[tuple[str, str, dict[str, Any]]]
 
 
@@ -27,6 +31,8 @@ def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
         fits += _scale(session, designs[0])
     if session.kind.name == "InputEmbedding":
         fits += _factor(session)
+    if session.kind.name == "RotaryEmbedding":
+        fits += _exponent(session, designs)
     if session.kind.name == "PositionalEncoding":
         fits += [*_base(session), *_several(session)]
         explained = any(session.error(RIGHT.with_(_entries(fit)), ROUNDED) <= ROUNDED for fit in fits)
@@ -65,6 +71,28 @@ def _base(session: Session) -> list[Fit]:
     if is_whole and (base > 10000 or abs(base - round(base)) > 1e-3):
         form += f"; or {round(width)} is written in for d_model"
     return [[("P2", form, {"angles": repr(value)})] for value in (round(base, 6), base)]
+
+
+def _exponent(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
+    """The factor of the exponents of rotary angles, from how far the second pair is turned at the position 1.
+
+    A fraction of small numbers: anything else is no factor that somebody writes.
+    """
+    result = next((r for r in session.ran if r.probe.name == "in order"), None)
+    output, fits = None if result is None else result.output, list[Fit]()
+    if result is None or output is None or output.shape != (x := result.probe.inputs["x"]).shape or x.shape[-1] < 4:
+        return []
+    for order in dict.fromkeys(design.rotary for design in designs):
+        before, after = pairs(x[0, 0, 1], order), pairs(output[0, 0, 1], order)
+        (a, b), (c, d) = ((one[1].double().item(), other[1].double().item()) for one, other in (before, after))
+        angle = abs(math.atan2(a * d - b * c, a * c + b * d))
+        usual = 2 / x.shape[-1] * math.log(session.settings["rope_base"])
+        exact = -math.log(angle) / usual if angle > 0 else 0.0
+        factor = Fraction(exact).limit_denominator(MOST_PARTS)
+        if factor > 0 and factor != 1 and factor.numerator <= MOST_PARTS and abs(factor - exact) < 1e-4:
+            form = f"the exponent is multiplied by {factor}"
+            fits.append([("R2", form, {"rotary_angles": f"{TIMES}{float(factor)!r}"})])
+    return fits
 
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]] = {

@@ -2,6 +2,12 @@
 
 from scratch_transformer.kit.kind import Mistake
 
+SEVERAL = "right one by one; several new tokens at once do not see what they should"
+FROM_THE_END = (
+    "Hide the future whatever is stored: query t of T new ones, with S keys, sees those up to S - T + t: "
+    "torch.ones(T, S).tril(S - T). is_causal=True hides it from the first key on, and None hides nothing."
+)
+
 SHAZEER = "Shazeer 2020, section 2"
 ALONE = ("keys alone", "values alone")
 
@@ -131,6 +137,8 @@ print("sigmoid:", torch.sigmoid(x))
         fix="Store keys and values after the rotation, append along the axis of the tokens, and let new queries see "
         "all that is stored.",
         source="Pope et al. 2023, section 2.1",
+        severities={SEVERAL: "note"},
+        fixes={SEVERAL: FROM_THE_END},
         mathematics="softmax(q_t [k_1 … k_t]ᵀ / √d_k) [v_1 … v_t], whether k_1 … k_{t-1} are stored or computed again",
         demo="""\
 import torch

@@ -15,10 +15,13 @@ from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import STEPS, Finding, Probe
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.grouped import FROM_THE_END, SEVERAL
 from scratch_transformer.kit.recipe import RIGHT
 
 CHUNKS: tuple[tuple[int, ...], ...] = ((3, 1, 1), (1, 1, 1, 1, 1))
 """A prompt and two more tokens; where a prompt is refused, one token after the other."""
+AT_ONCE = (2, 3)
+"""Two tokens, and three more at once: what hides the future by one row for each query must begin behind the two."""
 UNCHECKED = "Its cache was not checked, as it stops when it is given one token after the other"
 NEW_ALONE = "It returns the keys and values of the new tokens alone: whoever calls it must keep the earlier ones."
 BEYOND, MORE = "where there are more tokens than in its window", 6
@@ -44,6 +47,8 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         return
     if is_whole and (error <= ROUNDED or _is_right_otherwise(session, probe, chunks, expected)):
         session.candidate.notes.append("With its cache it gives, token by token, what one call gives.")
+        if chunks == CHUNKS[0]:
+            yield from _several_at_once(session, probe, expected)
         return
     if said := joined.otherwise(session, probe, expected, CHUNKS):
         yield Finding(MISTAKES["K1"], said, joined.ALONG)
@@ -62,6 +67,19 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     alone = session.variant(best.recipe.with_({"causal": "itself only"}), probe)
     form = "every token sees itself only" if distance(output[:, -1:], _last(alone), probe) <= ROUNDED else ""
     yield Finding(MISTAKES["K1"], f"{said}.", form)
+
+
+def _several_at_once(session: Session, probe: Probe, expected: torch.Tensor) -> Iterator[Finding]:
+    """K1, of what is right token by token: with is_causal=past is None, each of several new tokens sees all of them."""
+    output, chunks, _ = _in_pieces(session, probe, (AT_ONCE,))
+    if output is None or output.shape != expected.shape or distance(output, expected, probe) <= ROUNDED:
+        return
+    if not _is_right_otherwise(session, probe, chunks, expected):
+        error = 100 * distance(output, expected, probe)
+        said = f"Given two tokens, then three at once, with its cache, its outputs differ by {error:.2g} %"
+        yield Finding(
+            MISTAKES["K1"], f"{said} from those of one call; one by one they do not.", SEVERAL, fix=FROM_THE_END
+        )
 
 
 def _beyond_its_window(session: Session, best: Hypothesis, short: Probe) -> str:
