@@ -16,6 +16,7 @@ OF_VIEWS = (
     "view does not copy."
 )
 OF_QUOTIENTS = "// in place of /: d_model // num_heads is an integer, where num_heads divides d_model."
+OF_BOOLEANS = "mask == 0 in place of ~mask; or .bool() where the mask is made."
 OF_SELF = "def forward(self, x): the first argument of every method is self, the module itself."
 OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return."
 """Fixes of B26, by what stops it."""

@@ -23,6 +23,7 @@ from scratch_transformer.kit.judge.stops import (
     answered,
     attributes,
     handed,
+    inverted,
     meant,
     miscut,
     misplaced,
@@ -42,7 +43,7 @@ from scratch_transformer.kit.judge.stops.refused import (
 )
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import OF_CALLS, OF_QUOTIENTS, OF_SEVERAL, OF_SHAPES
+from scratch_transformer.kit.mistakes.construction import OF_BOOLEANS, OF_CALLS, OF_QUOTIENTS, OF_SEVERAL, OF_SHAPES
 
 NOTHING = ("", "")
 MISFIT = re.compile(
@@ -113,6 +114,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         no_length,
         no_tensor,
         quotients.no_integer,
+        inverted.no_booleans,
         misplaced.no_axis,
         misplaced.no_array,
         miscut.no_fit,
@@ -244,6 +246,7 @@ OF_FILES = re.compile(r"module '([\w.]+)' has no attribute '(\w+)'")
 OF_CLASSES = re.compile(r"type object '(\w+)' has no attribute '(\w+)'")
 FIXES = {
     quotients.no_integer: OF_QUOTIENTS,
+    inverted.no_booleans: OF_BOOLEANS,
     unpacked.no_pair: OF_SEVERAL,
     _call: OF_CALLS,
     no_argument: OF_CALLS,

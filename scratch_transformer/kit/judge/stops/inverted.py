@@ -1,0 +1,48 @@
+"""B26: ~ of a mask of floating-point numbers, self.mask = torch.tril(torch.ones(T, T)): it is for booleans."""
+
+from __future__ import annotations
+
+import ast
+import re
+from types import FrameType
+
+from torch import Tensor
+
+from scratch_transformer.kit.judge.frames import function_of, nodes_at
+from scratch_transformer.kit.judge.stops.refused import NOTHING, is_kept
+
+REFUSED = re.compile(r"~ \(operator\.invert\) is only implemented on integer and Boolean")
+MAKERS, HALVES = ("ones", "zeros", "eye"), ("tril", "triu")
+
+
+def no_booleans(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """What is kept as a buffer or parameter, or made on the spot; what forward is given may be of any type."""
+    for node in nodes_at(error, frame, ast.UnaryOp) if REFUSED.search(str(error)) else ():
+        if isinstance(node.op, ast.Invert) and (_is_kept(node.operand, frame) or _is_made(node.operand, frame)):
+            written = ast.unparse(node.operand)
+            return f"It takes ~{written}, and {written} is of floating-point numbers: ~ is for booleans.", written
+    return NOTHING
+
+
+def _is_kept(node: ast.expr, frame: FrameType) -> bool:
+    """Whether it is, or is cut out of, a buffer or parameter of such numbers."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return is_kept(node, frame) and getattr(frame.f_locals["self"], ast.unparse(node)[5:]).is_floating_point()
+
+
+def _is_made(node: ast.expr, frame: FrameType) -> bool:
+    """Whether it is made of nothing that is given: torch.tril(torch.ones(T, T)), or the only such value of a name."""
+    if isinstance(node, ast.Call):
+        called, _, last = ast.unparse(node.func).rpartition(".")
+        if called == "torch" and last in MAKERS:
+            return all(word.arg != "dtype" for word in node.keywords)
+        inside = node.args[0] if called == "torch" and node.args else getattr(node.func, "value", None)
+        return last in HALVES and inside is not None and _is_made(inside, frame)
+    if not isinstance(node, ast.Name) or not isinstance(frame.f_locals.get(node.id), Tensor):
+        return False
+    inside = list(ast.walk(function_of(frame) or ast.Module([], [])))
+    values = [n.value for n in inside if isinstance(n, ast.Assign) and [*map(ast.unparse, n.targets)] == [node.id]]
+    stored = [n for n in inside if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Store)]
+    is_own = node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
+    return is_own and len(values) == len(stored) == 1 and _is_made(values[0], frame)
