@@ -234,3 +234,35 @@ def test_what_is_alike_is_listed_together():
     text.show(report, console)
     said = "Not known as components: One, Three (data); Two (why (not)); Four."
     assert said in console.file.getvalue()
+
+
+TESTS = """
+import unittest
+import torch
+from torch import nn
+
+
+class NormTests(unittest.TestCase):
+    def setUp(self):
+        self.model = nn.Linear(8, 8)
+
+    def test_generate(self):
+        ids = torch.tensor([[1]])
+        for _ in range(3):
+            ids = torch.cat([ids, self.model(ids)[:, -1:].argmax(-1)], dim=1)
+        self.assertEqual(ids.shape, (1, 4))
+
+
+class TestDecoding:
+    def test_greedy(self, model, ids):
+        for _ in range(3):
+            ids = torch.cat([ids, model(ids)[:, -1:].argmax(-1)], dim=1)
+        assert ids.shape == (1, 4)
+        return ids
+"""
+
+
+def test_a_class_of_tests_is_said_to_be_that_and_none_of_its_methods_is_a_component(tmp_path):
+    (tmp_path / "learner.py").write_text(TESTS)
+    report = reported(tmp_path / "learner.py")
+    assert not report.results and sorted(report.ignored) == ["NormTests (a test)", "TestDecoding (a test)"], report

@@ -165,6 +165,8 @@ class Found:
             self.adapted[name] = (candidate, source)
 
     def add(self, name: str, value: Any, source: Source, line: int) -> bool:
+        if foreign.tests(value):
+            return False
         value = as_it_is_judged(value)
         if outputs := mask_outputs.outputs_of(value):
             self.static |= {one: self.static[value] for _, one in outputs if value in self.static}

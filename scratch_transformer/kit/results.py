@@ -86,6 +86,8 @@ class Results:
         every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         silent = [part for part in every if not any(part is other for other in within)]
+        made = outcome.candidate.made if outcome.candidate else None
+        within, silent = tuple(self._as_made(p, made) for p in within), [self._as_made(p, made) for p in silent]
         if _hands_no_mask_on(value, diagnosis):
             within, silent = tuple(map(_but_for_given_masks, within)), [*map(_but_for_given_masks, silent)]
         looks_up = outcome.candidate is not None and outcome.candidate.plan.order == FROM_ONE
@@ -99,7 +101,6 @@ class Results:
         own = [f for f in diagnosis.findings if f.mistake.id not in {*parts, *beside}]
         self.library.diagnoses[value] = diagnosis
         result.verdict, result.error, result.design = diagnosis.verdict, diagnosis.error, diagnosis.design
-        made = outcome.candidate.made if outcome.candidate else None
         result.mistakes = [located(f, value, source, made) for f in own]
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
@@ -136,6 +137,14 @@ class Results:
         if "next_logits" in kind.inputs and result.verdict in FINE:
             result.limits += self._models_length_first(value)
         return self._with_what_stops_elsewhere(self._with_parts_elsewhere(result, value), source)
+
+    def _as_made(self, part: Diagnosis, made: Any) -> Diagnosis:
+        """What was found out about a class, without attributes that none of those has which a whole makes of it."""
+        cls = next((thing for thing, known in self.library.diagnoses.items() if known is part), None)
+        own = [module for module in _modules(made) if type(module) is cls]
+        asked = [(f, OF_ATTRIBUTES.match(f.evidence) if f.mistake.id in KEPT_AS else None) for f in part.findings]
+        lacking = [f for f, said in asked if own and said and not any(_has(module, said[1]) for module in own)]
+        return replace(part, findings=tuple(f for f in part.findings if f not in lacking)) if lacking else part
 
     def _models_length_first(self, writer: Any) -> list[str]:
         """That the models of its file, all of them, return (T, B, V), where a writer of text works with (B, T, V)."""
@@ -395,6 +404,19 @@ def _unseen(diagnosis: Diagnosis, within: Sequence[Diagnosis], kind: Kind, value
         or (f.mistake.id == "A7" and part.kind.startswith("Causal") and _names_any(OF_PADDING, value))
     ]
     return [id for id in dict.fromkeys(hidden) if id not in diagnosis.ids]
+
+
+KEPT_AS = ("A30", "B10", "B32", "P5")
+"""Mistakes in how an attribute is kept: if mask: self.mask = …, some of a class have it, and others do not."""
+OF_ATTRIBUTES = re.compile(r"self\.(\w+(?:\.\w+)*)")
+
+
+def _has(module: nn.Module, path: str) -> bool:
+    """Whether a module has an attribute, or a part of it has: 0.mask."""
+    kept: Any = module
+    for name in path.split("."):
+        kept = getattr(kept, name, None)
+    return kept is not None
 
 
 OF_PARTS = ("A18", "LN4")

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import (
     assignments,
@@ -78,7 +79,9 @@ def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
         set_here = [n for n in nodes_of(cls) if isinstance(n, ast.Assign)] if not is_of_torch(cls) else []
         for node in set_here:
             name = ast.unparse(node.targets[0])
-            if name.startswith("self.") and isinstance(node.value, ast.Call) and _is_to_be_trained(node.value):
+            own = [vars(part).get(name.removeprefix("self.")) for part in module.modules() if type(part) is cls]
+            is_no_weight = any(isinstance(value, Tensor) and is_triangle(value) for value in own)
+            if name.startswith("self.") and _is_to_be_trained(node.value) and not is_no_weight:
                 line = source_of(cls).splitlines()[node.lineno - 1].strip()
                 said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
                 yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{line}")
@@ -129,8 +132,20 @@ def _line(node: ast.expr, text: str) -> str:
     return text.splitlines()[node.lineno - 1].strip()
 
 
-def _is_to_be_trained(made: ast.Call) -> bool:
-    """Whether a call is one of torch's that makes a tensor with gradients."""
+def is_triangle(value: Tensor) -> bool:
+    """Whether it is a causal mask, and no weight: square in its last axes, with two values, and a triangle."""
+    if value.dim() < 2 or value.shape[-1] != value.shape[-2] or value.shape[-1] < 2:
+        return False
+    square = value.detach().double().reshape(-1, *value.shape[-2:])[0]
+    lower, upper = square[-1, 0], square[0, -1]
+    inside = torch.ones_like(square).tril().bool()
+    return bool(lower != upper) and all(len(half.unique()) <= 2 for half in (square[inside], square[~inside]))
+
+
+def _is_to_be_trained(made: ast.expr) -> bool:
+    """Whether it is a call of torch's that makes a tensor with gradients."""
+    if not isinstance(made, ast.Call):
+        return False
     is_torch = ast.unparse(made.func).startswith("torch.")
     return is_torch and any(k.arg == "requires_grad" and ast.unparse(k.value) == "True" for k in made.keywords)
 

@@ -34,6 +34,7 @@ from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.other_designs import SAID
 
+A_TEST = "a test"
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
 CONVOLUTIONS = ("Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "conv1d", "conv2d")
 IMAGE = re.compile(
@@ -87,6 +88,14 @@ NOTHING = (
 def why_not(thing: Any) -> str:
     """Why a class or function is no part of a Transformer, in a few words; "" if nothing speaks against it."""
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
+
+
+def tests(thing: Any) -> bool:
+    """Whether a class has tests, as unittest or pytest finds them: it may write text, or train, with a model."""
+    is_class = isinstance(thing, type) and not issubclass(thing, nn.Module)
+    bases = [base.__name__ for base in thing.__mro__[1:]] if is_class else []
+    is_found = is_class and thing.__name__.startswith("Test") and any(name.startswith("test_") for name in vars(thing))
+    return is_found or "TestCase" in bases
 
 
 def of_own_tensors(thing: Any) -> str:
@@ -296,7 +305,7 @@ def _of_function(tree: Any) -> str:
     if first and first[0].arg == "self":
         return "a method, outside its class"
     if tree.name.startswith(("test_", "benchmark_", "bench_", "profile_")):
-        return "a test"
+        return A_TEST
     given = tree.args
     if not (given.posonlyargs or given.args or given.kwonlyargs or given.vararg or given.kwarg):
         return "it takes nothing"

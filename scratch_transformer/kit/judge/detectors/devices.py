@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import is_own, namespace_of, nodes_of, source_of
@@ -19,6 +18,7 @@ from scratch_transformer.kit.judge.elsewhere import Left
 from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, Function, parsed
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.uncomputed import is_triangle
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import NOWHERE_ELSE
@@ -43,7 +43,7 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         if getattr(value, "is_given", False) or (fresh is None and not _is_made_first(name, owner)):
             continue  # where it is, is its maker's affair
         is_table = value.dim() >= 2 and value.is_floating_point() and value.shape[-1] == width
-        is_told, mistake = _is_told_where(name, owner), "A30" if _is_mask(value) else "P5" if is_table else ""
+        is_told, mistake = _is_told_where(name, owner), "A30" if is_triangle(value) else "P5" if is_table else ""
         mistake = mistake if mistake in session.kind.ids else ""
         if mistake and full not in known and (is_whole or path or _moves(name, owner)):
             continue  # of a part it is found out on its own
@@ -145,7 +145,7 @@ def _plain_tensors(candidate: Candidate) -> Iterator[tuple[str, str, Tensor, typ
     """Path, name, value and class of the tensors that are plain attributes of a module or of a part of it."""
     for path, part in () if candidate.module is None else candidate.module.named_modules():
         for name, value in list(vars(part).items()):
-            if isinstance(value, Tensor) and not value.requires_grad:
+            if isinstance(value, Tensor) and (not value.requires_grad or is_triangle(value)):
                 yield path, name, value, type(part)
 
 
@@ -199,16 +199,6 @@ def _moves(name: str, owner: type[nn.Module]) -> bool:
     """Whether a method of the class moves the attribute, as far as its text tells; the constructor comes too early."""
     methods = [method for of, method in vars(owner).items() if inspect.isfunction(method) and of != "__init__"]
     return bool(re.search(rf"self\.{name}\b[^\n]*(\.to\(|\.cuda\(|type_as)", "".join(map(source_of, methods))))
-
-
-def _is_mask(value: Tensor) -> bool:
-    """Square in its last axes, with two values, and a triangle."""
-    if value.dim() < 2 or value.shape[-1] != value.shape[-2] or value.shape[-1] < 2:
-        return False
-    square = value.double().reshape(-1, *value.shape[-2:])[0]
-    lower, upper = square[-1, 0], square[0, -1]
-    inside = torch.ones_like(square).tril().bool()
-    return bool(lower != upper) and all(len(half.unique()) <= 2 for half in (square[inside], square[~inside]))
 
 
 DEVICES = ((("P5", "A30", "B32"), left_behind),)
