@@ -155,3 +155,25 @@ def test_a_transposition_before_attention_of_ones_own(said, form, tmp_path):
     """Where the length is said to come first, the positions are wrong, and attention is not."""
     result = check_text(TURNED.replace("SAID", said), tmp_path)["Encoder"]
     assert [(one.id, one.form) for one in result.mistakes if one.severity == "mistake"] == [("P4", form)], result
+
+
+OF_A_SENTENCE = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, d_k):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(d_model, d_k) for _ in range(3))
+
+    def forward(self, x):
+        # (batch_size, seq_len, d_model)
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        return (q @ TURNED / k.shape[-1] ** 0.5).softmax(-1) @ v
+"""
+
+
+def test_a_comment_is_no_evidence_where_the_code_stops_with_what_it_says(tmp_path):
+    """Tokens attend to tokens in a sentence without a batch, which is all that it can be given."""
+    (result,) = check_text(OF_A_SENTENCE.replace("TURNED", "k.T"), tmp_path).values()
+    assert not result.severe, result
+    assert any("(batch_size, seq_len, d_model)" in limit and "q @ k.T" in limit for limit in result.limits)
+    (result,) = check_text(OF_A_SENTENCE.replace("TURNED", "k.mT"), tmp_path).values()
+    assert result.verdict in FINE and not any("With a batch" in limit for limit in result.limits), result

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.judge.frames import STOPS_AT, learners_line
+from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.stops import checked
@@ -82,6 +82,9 @@ def in_a_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             yield Finding(MISTAKES["B26"], f"It says that it takes {shape}. {said}", explains=True)
         else:
             session.candidate.limits.append(said)
+    elif isinstance(output, Exception) and shape:
+        why = f"{type(output).__name__}: {in_one_line(output)}. {STOPS_AT}{learners_line(output)}"
+        session.candidate.limits.append(f"It says that it takes {shape}. With a batch it stops with {why}")
     if best is None or not isinstance(output, Tensor) or distance(output, result.output, probe) <= ROUNDED or shape:
         return
     if distance(output, session.variant(best.recipe.with_(FIRST_ROW), probe), probe) <= ROUNDED:

@@ -183,9 +183,16 @@ def rows_of_samples(session: Session, best: Hypothesis | None) -> Iterator[Findi
     """P4: right for tokens that come length first, which are said to come batch first."""
     if best is None or "P4" in best.ids or session.kind.name != "PositionalEncoding":
         return
-    if shape := session.candidate.documented_batch_first():
+    if shape := _said_of_samples(session):
         said = f"It takes the rows by the first dimension. Of its input it says {shape}: that is the number of samples."
         yield Finding(MISTAKES["P4"], said, entries={"position_axis": "batch"})
+
+
+def _said_of_samples(session: Session) -> str:
+    """The shape with a batch first that is said of its input; "" where it stops with a batch, whatever is said."""
+    shape = session.candidate.documented_batch_first()
+    stops = shape and isinstance(session.candidate.in_a_batch(**session.ran[0].probe.inputs), Exception)
+    return "" if stops else shape
 
 
 def attends_along_the_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -196,7 +203,7 @@ def attends_along_the_batch(session: Session, best: Hypothesis | None) -> Iterat
         return
     if best is None or ("x" not in session.kind.inputs and "query" not in session.kind.inputs):
         return
-    if session.kind.name != "PositionalEncoding" and (shape := session.candidate.documented_batch_first()):
+    if session.kind.name != "PositionalEncoding" and (shape := _said_of_samples(session)):
         said = f"Tokens attend along the first dimension. Of its input it says {shape}: that is the number of samples."
         yield Finding(MISTAKES["P4"], said, ATTENTION_ALONG_IT, does=ATTENDS, fix=BATCH_FIRST)
 
