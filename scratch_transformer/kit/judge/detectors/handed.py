@@ -1,7 +1,8 @@
-"""What a stack hands the layer that the reference stands in for: nobody knows in which order its own takes them."""
+"""What a stack hands its layers, where nothing explains it: the encoder's output first, or all of them the same."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,4 +37,44 @@ def memory_first(session: Session, best: Hypothesis | None) -> Iterator[Finding]
         yield Finding(MISTAKES["B25"], said, OF_LENT_LAYERS)
 
 
-HANDED = ((("B25",), memory_first),)
+def the_first_input(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B19: where nothing fits, all layers of a list are given what the first is, and what that makes of it is lost."""
+    module = session.candidate.module
+    if best is not None or module is None:
+        return
+    inputs, given = session.ran[0].probe.inputs, dict[nn.Module, list[Any]]()
+
+    def told(part: nn.Module, args: tuple[Any, ...], output: Any) -> None:
+        is_clear = args and isinstance(args[0], Tensor) and _doubled(output) is not None
+        given.setdefault(part, []).append(args[0] if is_clear else None)
+
+    with watched(module, told):
+        expected = call(session.candidate, inputs)
+    for layers in [part for part in module.modules() if isinstance(part, nn.ModuleList) and len(part) > 1]:
+        values = [value for layer in layers for value in given.get(layer, [])]
+        are_called = [len(given.get(layer, [])) for layer in layers] == [1] * len(layers)
+        are_alike = len({type(layer) for layer in layers}) == 1 and all(isinstance(one, Tensor) for one in values)
+        if not are_called or not are_alike or not all(torch.equal(one, values[0]) for one in values):
+            continue
+        with watched(module, functools.partial(_doubling, layers[0])):
+            is_lost = torch.equal(call(session.candidate, inputs), expected)
+        if is_lost:
+            said = (
+                f"All {len(layers)} {type(layers[0]).__name__}s are given the same tensor, and what the first makes of "
+            )
+            yield Finding(MISTAKES["B19"], f"{said}it may as well be doubled: the output stays as it is.")
+            return
+
+
+def _doubling(layer: nn.Module, part: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
+    return _doubled(output) if part is layer else None
+
+
+def _doubled(output: Any) -> Any:
+    """Twice what a layer gives, with weights beside it or without; None of anything else."""
+    if isinstance(output, tuple) and output and isinstance(output[0], Tensor):
+        return (2 * output[0], *output[1:])
+    return 2 * output if isinstance(output, Tensor) else None
+
+
+HANDED = ((("B25",), memory_first), (("B19",), the_first_input))
