@@ -727,3 +727,31 @@ def test_nor_is_one_that_says_so_and_that_nothing_uses_given_sequences(said, use
     text = NORM_OF_ROWS.replace("NAME:", f'Normalizer:\n    """Layer normalization of x: {said}."""\n')
     result = check_text(f"{text.replace('AXIS', '1')}\n{used}\n", tmp_path)["Normalizer"]
     assert result.severe == ids
+
+
+THREE_SIDES = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.heads = num_heads
+        self.of_target, self.of_source, self.of_memory, self.out = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def split(self, x):
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+    def forward(self, target, source, memory, mask=None):
+        q, k = self.split(self.of_target(target)), self.split(self.of_source(source))
+        v = self.split(self.of_memory(memory))
+        scores = q @ k.mT / SCALE
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("scale, ids", [("q.size(-1) ** 0.5", []), ("q.size(-1)", ["A1"])])
+def test_three_sides_are_the_query_the_key_and_the_value_whatever_they_are_called(scale, ids, tmp_path):
+    """The source is no ids that tell where padding is: there is one for each of the three."""
+    result = check_text(THREE_SIDES.replace("SCALE", scale), tmp_path)["MultiHeadAttention"]
+    assert (result.verdict, result.severe) == ("mistake" if ids else "matches the builtin", ids), result

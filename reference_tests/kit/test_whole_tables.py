@@ -61,3 +61,43 @@ def test_a_whole_is_given_a_source_and_a_target_of_the_longest_length(changes, v
     result = check_text(source, tmp_path)["Transformer"]
     assert (result.verdict, result.ids) == (verdict, ids), result
     assert any("longest length alone" in limit for limit in result.limits), result
+
+
+BY_SAMPLES = """
+class PositionalEncoding(nn.Module):
+    def __init__(self, max_length, width):
+        super().__init__()
+        table, row = torch.zeros(max_length, 1, width), torch.arange(max_length).float().unsqueeze(1)
+        rate = torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+        table[:, 0, 0::2], table[:, 0, 1::2] = torch.sin(row * rate), torch.cos(row * rate)
+        self.register_buffer("table", table)
+
+    def forward(self, x):
+        return x + self.table
+
+
+class Encoder(nn.Module):
+    def __init__(self, words, width, heads, inner, layers, max_length, dropout=0.1):
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), PositionalEncoding(max_length, width)
+        layer = nn.TransformerEncoderLayer(width, heads, inner, dropoutFIRST)
+        self.layers, self.head = nn.TransformerEncoder(layer, layers), nn.Linear(width, words)
+
+    def forward(self, ids):
+        return self.head(self.layers(PLACED))
+"""
+
+
+@pytest.mark.parametrize("first, placed, verdict, ids", [
+    (", batch_first=True", "self.places(self.words(ids))", "mistake", ["P4"]),
+    (", batch_first=True", "self.places(self.words(ids).transpose(0, 1)).transpose(0, 1)", "matches the builtin", []),
+    ("", "self.places(self.words(ids))", "matches the builtin", []),
+])  # fmt: skip
+def test_rows_that_are_added_whole_are_of_samples_where_its_layers_are_batch_first(
+    first, placed, verdict, ids, tmp_path
+):
+    results = check_text(BY_SAMPLES.replace("FIRST", first).replace("PLACED", placed), tmp_path)
+    result, whole = results["PositionalEncoding"], results["Encoder"]
+    assert (result.verdict, result.severe) == (verdict, ids), result
+    assert all("In Encoder" in mistake.evidence for mistake in result.mistakes if mistake.id == "P4")
+    assert not whole.severe, whole

@@ -378,6 +378,10 @@ class Candidate:
         """What is said of the shape of tokens that it takes length first: "(batch, length, d_model)"; else ""."""
         return ""
 
+    def batch_first_around(self) -> str:
+        """The class that hands what it returns, length first, on to what is batch first; else ""."""
+        return ""
+
     def exchanged_masks(self) -> tuple[str, ...]:
         """The parameters that take the source's mask and the target's, where their names say the opposite; else ()."""
         return ()

@@ -202,6 +202,12 @@ def test_a_file_whose_name_begins_with_a_number_is_imported_by_a_function():
     assert "from norms import Norm" in stubs.stub(KINDS["LayerNorm"], "Norm", "norms")
 
 
+def test_of_a_method_its_class_is_imported():
+    text = stubs.stub(KINDS["LayerNorm"], "Model.norm", "norms")
+    compile(text, "adapters.py", "exec")
+    assert "from norms import Model\n" in text
+
+
 BRACKETS = """
 class TokenNorm(nn.Module):
     def __init__(self, width, eps=1e-5):

@@ -41,7 +41,8 @@ def stub(kind: Kind, name: str, module: str) -> str:
 
 
 def _imported(module: str, name: str) -> list[str]:
-    """How to import it: what no identifier is, as 02_attention, by a function."""
+    """How to import it, of a method its class: what no identifier is, as 02_attention, by a function."""
+    name = name.partition(".")[0]
     if all(part.isidentifier() for part in module.split(".")):
         return [f"    from {module} import {name}"]
     return ["    import importlib", "", f"    {name} = importlib.import_module({module!r}).{name}"]

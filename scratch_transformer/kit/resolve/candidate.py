@@ -400,6 +400,9 @@ class Resolved(Candidate):
     def documented_batch_first(self) -> str:
         return documented.batch_first(self.made) if self.plan.order in ("sequence first", batching.ALONE) else ""
 
+    def batch_first_around(self) -> str:
+        return documented.batch_first_around(self.made) if self.goes_along_the_first else ""
+
     def exchanged_masks(self) -> tuple[str, ...]:
         return self.plan.exchanged if len(self.plan.exchanged) > 1 else ()
 

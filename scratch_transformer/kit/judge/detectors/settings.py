@@ -180,11 +180,13 @@ def other_than_documented(session: Session, best: Hypothesis | None) -> Iterator
 
 
 def rows_of_samples(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """P4: right for tokens that come length first, which are said to come batch first."""
+    """P4: right for tokens that come length first, which are said to come batch first, or do where it is used."""
     if best is None or "P4" in best.ids or session.kind.name != "PositionalEncoding":
         return
-    if shape := _said_of_samples(session):
-        said = f"It takes the rows by the first dimension. Of its input it says {shape}: that is the number of samples."
+    shape, user = _said_of_samples(session), session.candidate.batch_first_around()
+    if shape or user:
+        where = f"Of its input it says {shape}" if shape else f"In {user}, whose layers have batch_first=True"
+        said = f"It takes the rows by the first dimension. {where}: that is the number of samples."
         yield Finding(MISTAKES["P4"], said, entries={"position_axis": "batch"})
 
 

@@ -167,6 +167,8 @@ def plans(
     tensors = tuple(name for name in inputs if name not in MASKS)
     parameters = [p for p in parameters_of(function) if p.name != "self"]
     sources = _sources([p for p in parameters if not is_mask(p.name)], inputs)
+    if "key" in tensors and sum(p.default is p.empty and not is_mask(p.name) for p in parameters) == len(tensors):
+        sources = [p for p in sources if _is_compared(p.name, function)]  # one each, whatever they are called
     mask_like = [p for p in parameters if (is_mask(p.name) and not isinstance(p.default, bool)) or p in sources]
     mask_like = [p for p in mask_like if p.default is p.empty or not _is_table(p.name, function)]
     if "next_logits" in tensors or not set(inputs) & {*MASKS}:  # lengths of what is decoded, or of what hides nothing
@@ -202,6 +204,12 @@ def plans(
             if targets := _targets(others, names, tensors):
                 yield Plan({**names, targets: "ids"}, first, {}, mask_parameters=masks, heads=heads)
     yield from last
+
+
+def _is_compared(name: str, function: Any) -> bool:
+    """Whether a forward compares what it is given with a number, as ids with that of padding: source != 0."""
+    code = source_of(inspect.unwrap(function))
+    return re.search(rf"\b{name}\b *([!=]=|\.(eq|ne)\()|\b(eq|ne)\({name}\b", code) is not None
 
 
 def _beside(

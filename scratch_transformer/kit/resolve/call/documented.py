@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scratch_transformer.kit.definitions import source_of, text_of_file, tree_of
+from scratch_transformer.kit.definitions import file_of, namespace_of, source_of, text_of_file, tree_of
 from scratch_transformer.kit.resolve.call.masks import Form
 
 IS = r"[`'\"]*\s*(?:=+|:|→|->|means?|is|for|marks?|where|indicates?|if)\s+(?:that\s+)?(?:(?!no)\w+\s+)?"
@@ -20,6 +20,10 @@ BATCH, LENGTH = r"(?:batch\w*|bsz|bs|B|N)", r"(?:seq\w*|(?:max_?)?len\w*|num_?to
 BATCH_FIRST = re.compile(rf"[\[(]\s*{BATCH}(?: size)?\s*,\s*{LENGTH}\b(?: len(?:gth)?)?\s*,[^\])]*[\])]", re.IGNORECASE)
 LENGTH_FIRST = re.compile(rf"[\[(]\s*{LENGTH}(?: len(?:gth)?)?\s*,\s*{BATCH}\b(?: size)?\s*[,\])]", re.IGNORECASE)
 """Of a shape in words: (batch_size, seq_len, d_model); (seq_len, batch)."""
+OF_TORCH = re.compile(r"\bnn\.(?:Transformer(?:(?:En|De)coderLayer)?|MultiheadAttention)\((?:[^()]|\([^()]*\))*\)")
+TOLD = re.compile(r"batch_first *= *True")
+TURNS = re.compile(r"transpose\(|permute\(|swapaxes\(|swapdims\(|movedim\(|rearrange\(|einsum\(|\.T\b|\.t\(\)")
+"""What makes torch's attention, that it is told to go along the second dimension, and what may change their order."""
 SIZES = re.compile(r"\(?(?P<names>\w+, \w+(, \w+)*)\)? = \w+\.(shape|size\(\))")
 CUT = re.compile(r"\b(?P<name>\w+)\[:, *:-1\][\s\S]{0,400}\b(?P=name)\[:, *1:\]")
 WINDOW = re.compile(
@@ -60,6 +64,20 @@ def batch_first(thing: Any) -> str:
     comments = "\n".join(line.partition("#")[2] for line in forward.splitlines())
     said = BATCH_FIRST.search(f"{inspect.getdoc(cls.forward) or ''}\n{comments}\n{_unpacked(cls.forward)}")
     return "" if said is None or LENGTH_FIRST.search(f"{whole}\n{_unpacked(cls.forward)}") else said[0]
+
+
+def batch_first_around(thing: Any) -> str:
+    """The class that hands its tokens on to torch's attention along the second dimension, and turns nothing; or "".
+
+    As far as its file tells: all of torch's in it has batch_first=True.
+    """
+    cls = type(thing)
+    torchs = OF_TORCH.findall(text_of_file(file_of(cls)))
+    if not torchs or not all(TOLD.search(call) for call in torchs):
+        return ""
+    own = [one for one in namespace_of(cls).values() if isinstance(one, type) and one.__module__ == cls.__module__]
+    users = [one for one in own if one is not cls and re.search(rf"\b{cls.__name__}\(", source_of(one))]
+    return users[0].__name__ if users and not any(TURNS.search(source_of(one)) for one in users) else ""
 
 
 def is_length_first(thing: Any) -> bool:

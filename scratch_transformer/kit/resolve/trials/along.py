@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable
 
 from torch import nn
 
 from scratch_transformer.kit.definitions import is_of_torch, source_of
+from scratch_transformer.kit.resolve.call import documented
 from scratch_transformer.kit.resolve.call.calling import USUAL
 
 LENGTH_FIRST = USUAL[-1]
-TURNS = re.compile(r"transpose\(|permute\(|swapaxes\(|swapdims\(|movedim\(|rearrange\(|einsum\(|\.T\b|\.t\(\)")
-"""In code that may change the order of dimensions."""
 
 
 def attentions(made: object) -> list[nn.MultiheadAttention | nn.Transformer]:
@@ -30,7 +28,7 @@ def likely_first(orders: tuple[str, ...], made: object) -> tuple[str, ...]:
     if not isinstance(made, nn.Module) or not attentions(made):
         return orders
     own: list[type] = [type(part) for part in made.modules() if not is_of_torch(type(part))]
-    if any(TURNS.search(source_of(cls)) for cls in own):
+    if any(documented.TURNS.search(source_of(cls)) for cls in own):
         return orders
     return tuple(sorted(orders, key=lambda order: order != LENGTH_FIRST))
 
