@@ -229,5 +229,6 @@ CORRECTIONS = (
     Correction(("Linear", *BLOCKS, *STACKS, *WHOLE), _only_projects, _always("Projection")),
     Correction((*STACKS, "DecoderOnly", "LlamaModel"), _is_given_sublayers, _for_sides(LAYERS, ("DecoderLayer",))),
     Correction(None, _has_two_halves, _always("Transformer")),
+    Correction((*STACKS, *WHOLE), structure.makes_both_sides, _always("Transformer")),
 )
 """In this order: one may correct what another says."""

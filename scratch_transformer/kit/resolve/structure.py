@@ -86,6 +86,14 @@ def joins_two_sides(cls: type) -> bool:
     return all(sides) and is_pair and not any(map(RECURRENT.search, map(str.lower, names_in(cls))))
 
 
+def makes_both_sides(cls: type) -> bool:
+    """Whether it is told of words, must be given two sequences, and makes an encoder and a decoder: Model(a, b)."""
+    made = [one.__name__.lower() for one in named_in(cls) if is_module_class(one)]
+    sides = [[name for name in made if side in name and "pos" not in name] for side in ("encoder", "decoder")]
+    is_of_words = any("vocab" in setting for setting in _told(cls))
+    return all(sides) and is_of_words and _tensors(cls.forward) >= 2  # type: ignore[attr-defined]
+
+
 def _reads_a_memory(forward: Any) -> bool:
     return any(input_of(p.name, ("memory",)) and not input_of(p.name, ("tgt",)) for p in parameters_of(forward))
 

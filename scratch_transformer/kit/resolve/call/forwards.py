@@ -17,7 +17,7 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import held as held_sublayers
-from scratch_transformer.kit.resolve.call import stateful, together
+from scratch_transformer.kit.resolve.call import nameless, stateful, together
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, SOURCE_MASK, TARGET_MASK, input_of
 from scratch_transformer.kit.resolve.names.settings import is_setting
 from scratch_transformer.kit.resolve.names.words import plain
@@ -104,7 +104,12 @@ def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
     has_own = forward is not nn.Module.forward and is_written
     if kind.name == "Transformer" and not has_own and hasattr(made, "encode") and hasattr(made, "decode"):
         return _joined(made)
-    return stateful.of_state(made, kind) or together.of_parts(made) or made.forward
+    return stateful.of_state(made, kind) or told_otherwise(made) or made.forward
+
+
+def told_otherwise(made: nn.Module) -> Callable[..., Any] | None:
+    """A forward that is given one by one what is taken apart in it, or masks by the names of its parts'; else None."""
+    return together.of_parts(made) or nameless.with_named_masks(made)
 
 
 def _joined(made: Any) -> Callable[..., Any]:

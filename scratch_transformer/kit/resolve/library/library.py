@@ -18,7 +18,7 @@ from scratch_transformer.kit.resolve import fitness, foreign, guess, likeness
 from scratch_transformer.kit.resolve.build import asked, config, construct
 from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.build.values import GENERAL
-from scratch_transformer.kit.resolve.call import held, together
+from scratch_transformer.kit.resolve.call import forwards, held
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
@@ -240,7 +240,7 @@ class Library(Parts):
         settings = {**{name: settings[name] for name in settings if name in kind.defaults}, **_extra(settings)}
         candidate = Resolved(kind, made, settings, before.plan)
         candidate.post, candidate.last_of = before.post, before.last_of
-        told = together.of_parts(made) if isinstance(made, nn.Module) else None
+        told = forwards.told_otherwise(made) if isinstance(made, nn.Module) else None
         candidate.function = held.of_held(made) or told or made
         parameters = candidate.parameters = Parameters(made)
 

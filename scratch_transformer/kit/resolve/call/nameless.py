@@ -1,0 +1,120 @@
+"""Masks whose names say nothing, forward(a, b, m1, m2): each is what the parts call it that it is handed on to."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.definitions import DEEP, nodes_of, parameters_of
+from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, SOURCE_MASK, TARGET_MASK, input_of, is_mask
+from scratch_transformer.kit.resolve.names.words import plain
+
+ACROSS = "cross_mask"
+"""The name of a mask of attention that takes its queries from one side, and its keys from the other."""
+
+
+def with_named_masks(made: nn.Module) -> Callable[..., Any] | None:
+    """A forward under the names that its parts have for its masks; None of one whose own names tell, or has none."""
+    names = dict[str, str]()
+    for parameter, name in _handed(made.forward, made, DEEP).items():
+        names[parameter] = name if name not in names.values() else f"{name}_{parameter}"
+    if not names:
+        return None
+
+    @functools.wraps(made.forward)
+    def forward(**given: Any) -> Any:
+        return made(**{own: given[name] for own, name in called.items() if name in given})
+
+    taken = parameters_of(made.forward)
+    called = {p.name: names.get(p.name, p.name) for p in taken}
+    named = [p.replace(name=called[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
+    said = ", ".join(f"{own} is its {name}" for own, name in names.items())
+    forward.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    forward.note = f"By what its parts take: {said}."  # type: ignore[attr-defined]
+    return forward
+
+
+def _handed(function: Any, made: Any, depth: int) -> dict[str, str]:
+    """The parameters whose names do not say so, and that are handed on as masks alone -> as which.
+
+    made: the module that the function is a method of.
+    """
+    nodes = nodes_of(function)
+    handed = {id(value): name for call in nodes if isinstance(call, ast.Call)
+              for value, name in _masks_of(call, nodes, function, made, depth)}  # fmt: skip
+    asked = {
+        id(node.left) for node in nodes if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
+    }
+    found = dict[str, str]()
+    for parameter in parameters_of(function):
+        if is_mask(parameter.name) or isinstance(parameter.default, bool):
+            continue
+        uses = {id(node) for node in nodes if isinstance(node, ast.Name) and node.id == parameter.name}
+        names = [handed[use] for use in uses if use in handed]
+        if names and uses <= {*handed, *asked}:
+            found[parameter.name] = max(sorted(names), key=_tells)
+    return found
+
+
+def _tells(name: str) -> bool:
+    """Whether the name of a mask says of which side it is."""
+    return any(side.search(plain(name)) for side in (CROSS_MASK, SOURCE_MASK, TARGET_MASK))
+
+
+def _masks_of(
+    call: ast.Call, nodes: Sequence[ast.AST], function: Any, made: Any, depth: int
+) -> Iterator[tuple[ast.expr, str]]:  # fmt: skip
+    """What a call hands on as a mask, and what that is called there."""
+    called = _called(call.func, nodes, function, made)
+    own = getattr(called, "forward", called)
+    names = [p.name for p in parameters_of(own) if p.name != "self"] if called is not None else []
+    given = [*zip(names, call.args, strict=False), *((word.arg, word.value) for word in call.keywords if word.arg)]
+    inside = {name for name, _ in given if not is_mask(name)}
+    deeper = _handed(own, getattr(own, "__self__", None), depth - 1) if depth and inside and called is not None else {}
+    across = _is_across({input_of(name, ("query", "key")): ast.unparse(value) for name, value in given})
+    for name, value in given:
+        name = deeper.get(name, name)
+        if is_mask(name):
+            yield value, ACROSS if across and not _tells(name) else name
+
+
+def _is_across(given: dict[str | None, str]) -> bool:
+    """Whether attention is given keys of another sequence than its queries."""
+    return {"query", "key"} <= given.keys() and given["query"] != given["key"]
+
+
+def _called(called: ast.expr, nodes: Sequence[ast.AST], function: Any, made: Any) -> Any:
+    """What a call calls: a part, the first of a list of parts, a method, a function of the file; None if not known."""
+    if isinstance(called, ast.Attribute):
+        owner = _called(called.value, nodes, function, made)
+        return getattr(owner, called.attr, None)
+    if isinstance(called, ast.Subscript):
+        return _first(_called(called.value, nodes, function, made))
+    if not isinstance(called, ast.Name):
+        return None
+    if called.id == "self":
+        return made
+    loops = [
+        node for node in nodes if isinstance(node, ast.For | ast.comprehension) and called.id in _names(node.target)
+    ]
+    before = [loop for loop in loops if loop.iter.lineno <= called.lineno]
+    if before:
+        within = max(before, key=lambda loop: loop.iter.lineno).iter
+        lists = [_called(node, nodes, function, made) for node in ast.walk(within) if isinstance(node, ast.Attribute)]
+        return next((one for each in lists if (one := _first(each)) is not None), None)
+    return getattr(inspect.unwrap(function), "__globals__", {}).get(called.id)
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _first(several: Any) -> Any:
+    """The first of a list of parts, None of anything else."""
+    is_list = isinstance(several, nn.ModuleList | nn.Sequential | list | tuple) and len(several)
+    return several[0] if is_list else None
