@@ -35,6 +35,7 @@ from scratch_transformer.kit.resolve import foreign, likeness
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.call import forwards
 from scratch_transformer.kit.resolve.call.plan import FROM_ONE, CannotCall
+from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library import supplied
 from scratch_transformer.kit.resolve.library.around import Around, as_its_class_says
@@ -45,9 +46,11 @@ from scratch_transformer.kit.resolve.trials import misfits, uneven
 from scratch_transformer.kit.resolve.trials.adjust import TURNED
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.trials.outcome import raised
-from scratch_transformer.kit.resolve.trials.probing import never_called
+from scratch_transformer.kit.resolve.trials.probing import masks_come_together, never_called
 
 NOT_JUDGED = "What comes behind the line at which it stops was not judged."
+OVERWRITTEN = "A29"
+"""What shows where both masks are given at once."""
 RUNS = "B26"
 """What stops in a part does not stop in a whole that runs."""
 TRIAL_SECONDS = 2.0
@@ -87,7 +90,8 @@ class Results:
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         silent = [part for part in every if not any(part is other for other in within)]
         made = outcome.candidate.made if outcome.candidate else None
-        within, silent = tuple(self._as_made(p, made) for p in within), [self._as_made(p, made) for p in silent]
+        one = outcome.candidate
+        within, silent = tuple(self._as_made(p, one) for p in within), [self._as_made(p, one) for p in silent]
         if _hands_no_mask_on(value, diagnosis):
             within, silent = tuple(map(_but_for_given_masks, within)), [*map(_but_for_given_masks, silent)]
         looks_up = outcome.candidate is not None and outcome.candidate.plan.order == FROM_ONE
@@ -105,7 +109,6 @@ class Results:
         result.alternatives = [list(ids) for ids in diagnosis.alternatives]
         result.divergence, result.probe = diagnosis.divergence, diagnosis.probe
         result.ordinary, result.unexplained = diagnosis.ordinary, diagnosis.unexplained
-        one = outcome.candidate
         if looks_up or (one is not None and (one.added_twice or one.besides_layers)):
             # they are those of the rows from 0 on, with another part in the place of its own, or without one
             result.error = result.ordinary = None
@@ -117,7 +120,7 @@ class Results:
         unsaid = _unsaid(diagnosis, silent)
         if unsaid and not beside:
             result.verdict, result.unexplained = "mistake", False
-            result.mistakes = [*(located(f, value, source, made) for f in unsaid), *result.mistakes]
+            result.mistakes = [*(located(self._as_its_parts(f), value, source, made) for f in unsaid), *result.mistakes]
             result.limits.append(_WHAT_ELSE.format(" and ".join(f.mistake.id for f in unsaid)))
         is_lost = diagnosis.verdict in ("unknown mismatch", "crashed")  # else the rest is judged without that part
         lent = outcome.candidate.replaced if is_lost and outcome.candidate is not None else ()
@@ -138,13 +141,24 @@ class Results:
             result.limits += self._models_length_first(value)
         return self._with_what_stops_elsewhere(self._with_parts_elsewhere(result, value), source)
 
-    def _as_made(self, part: Diagnosis, made: Any) -> Diagnosis:
-        """What was found out about a class, without attributes that none of those has which a whole makes of it."""
+    def _as_made(self, part: Diagnosis, whole: Resolved | None) -> Diagnosis:
+        """What was found out about a class, without what none of those has, or shows, which a whole makes of it."""
         cls = next((thing for thing, known in self.library.diagnoses.items() if known is part), None)
-        own = [module for module in _modules(made) if type(module) is cls]
+        own = [module for module in _modules(whole.made if whole is not None else None) if type(module) is cls]
         asked = [(f, OF_ATTRIBUTES.match(f.evidence) if f.mistake.id in KEPT_AS else None) for f in part.findings]
         lacking = [f for f, said in asked if own and said and not any(_has(module, said[1]) for module in own)]
+        lost = [f for f in part.findings if f.mistake.id == OVERWRITTEN and own and not f.name]
+        if lost and whole is not None and not masks_come_together(whole, type(own[0])):
+            lacking += lost
         return replace(part, findings=tuple(f for f in part.findings if f not in lacking)) if lacking else part
+
+    def _as_its_parts(self, finding: Finding) -> Finding:
+        """What numbers say of a part, and not of the whole in which it is told."""
+        known = self.library.diagnoses.items()
+        name = next((cls.__name__ for cls, one in known if any(f is finding for f in one.findings)), "part")
+        return (
+            replace(finding, evidence=f"Of its {name} by itself: {finding.evidence}") if finding.evidence else finding
+        )
 
     def _models_length_first(self, writer: Any) -> list[str]:
         """That the models of its file, all of them, return (T, B, V), where a writer of text works with (B, T, V)."""
@@ -484,7 +498,8 @@ def _unsaid(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
     """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole; with
     what else makes those parts' numbers.
     """
-    wrong = [part for part in silent if not part.unexplained and part.verdict == "mistake"]
+    explained = [part for part in silent if not part.unexplained and part.verdict == "mistake"]
+    wrong = [part for part in explained if any(f.severity == "mistake" for f in part.findings)]
     found = [f for part in wrong for f in part.findings if f.severity == "mistake" or f.mistake.changes]
     own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
     return list(own.values()) if diagnosis.verdict == "unknown mismatch" or diagnosis.unexplained else []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import Candidate, Probe
@@ -14,6 +16,7 @@ from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
+from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
 MOST_WAYS = 4
@@ -86,6 +89,31 @@ def is_filled_up(candidate: Candidate, settings: Mapping[str, Any]) -> bool:
     except Exception:  # the learner's code may raise anything
         return False
     return output is not None and output.dim() == 3 and output.shape[1] == settings.get("max_len")
+
+
+def masks_come_together(candidate: Candidate, part: type) -> bool:
+    """Whether a part that takes several masks is ever given more than one at once; True if that is not seen."""
+    module, kind = candidate.module, candidate.kind
+    signature = inspect.signature(part.forward)  # type: ignore[attr-defined]
+    names = [name for name in signature.parameters if is_mask(name)]
+    counts: list[int] = []
+
+    def count(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        bound = signature.bind(None, *given, **named).arguments
+        counts.append(sum(bound.get(name) is not None for name in names))
+
+    own = [one for one in module.modules() if type(one) is part] if module is not None and len(names) > 1 else []
+    hooks = [one.register_forward_pre_hook(count, with_kwargs=True) for one in own]
+    try:
+        for probe in kind.probes(kind.complete(candidate.settings), 0) if own else ():
+            if candidate.accepts(probe.inputs):
+                candidate(**probe.inputs)
+    except Exception:  # the learner's code may raise anything
+        return True
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return not counts or max(counts) > 1
 
 
 def never_called(candidate: Candidate) -> set[type]:
