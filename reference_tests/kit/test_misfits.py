@@ -4,7 +4,7 @@ import runpy
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text, time_to_look
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.trials import uneven
@@ -554,3 +554,21 @@ def test_a_network_that_fits_one_width_alone_is_named(like, ids, tmp_path):
     network = check_text(OF_ONE_WIDTH.replace("LIKE", like), tmp_path)["PositionWiseFeedForward"]
     assert network.severe == ids, network
     assert all("torch.max(" in m.shown for m in network.mistakes)
+
+
+def test_what_embeds_vectors_as_long_as_the_vocabulary_is_not_said_to_stop_with_any_ids(tmp_path):
+    text = """
+class OneHotModel(nn.Module):
+    def __init__(self, vocab_size, d_model, nhead, num_layers):
+        super().__init__()
+        self.embed = nn.Linear(vocab_size, d_model, bias=False)
+        layer = nn.TransformerEncoderLayer(d_model, nhead, 4 * d_model, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(x.size(1))
+        return self.head(self.encoder(self.embed(x), mask=mask, is_causal=True))
+"""
+    with time_to_look(1):
+        assert check_text(text, tmp_path)["OneHotModel"].ids == []

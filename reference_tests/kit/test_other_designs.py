@@ -13,7 +13,7 @@ from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import foreign, guess
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.resolve.other_designs import design_of, of_experts
+from scratch_transformer.kit.resolve.other_designs import design_of, of_parts
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
 pytestmark = pytest.mark.long
@@ -268,6 +268,20 @@ class Adapted(nn.Module):
     def __init__(self, d_model):
         super().__init__()
         self.query = LoRALayer(d_model, d_model)
+
+
+class LowRankLinear(nn.Module):
+    def __init__(self, in_features, out_features, rank):
+        super().__init__()
+        self.down, self.up = nn.Linear(in_features, rank, bias=False), nn.Linear(rank, out_features, bias=False)
+
+    def forward(self, x):
+        return self.up(self.down(x))
+
+
+def test_a_linear_layer_of_low_rank_is_no_network_without_an_activation():
+    assert guess.kinds_of("LowRankLinear", LowRankLinear, KINDS) == ()
+    assert of_parts(LowRankLinear).endswith("linear layers of low rank, two narrow matrices for one")
 
 
 def test_a_linear_layer_with_narrow_ones_beside_it_is_no_network():
@@ -729,7 +743,7 @@ def test_a_layer_that_runs_more_norms_than_it_has_sublayers_is_said_to(lines, sa
     assert result.verdict == (another_sort.SAID.format(said) if said else "unknown mismatch")
 
 
-def test_a_mixture_of_experts_is_said_to_be_one_whatever_it_is_called():
+def test_a_mixture_of_parts_is_said_to_be_one_whatever_it_is_called():
     class Chooser(nn.Module):
         def __init__(self, d_model, num_experts, top_k):
             super().__init__()
@@ -738,5 +752,5 @@ def test_a_mixture_of_experts_is_said_to_be_one_whatever_it_is_called():
         def forward(self, x):
             return self.gate(x).topk(self.top_k, -1)
 
-    assert of_experts(Chooser) == "of a design that is not known here: a mixture of experts"
-    assert of_experts(nn.Linear) == of_experts(lambda num_experts, topk: num_experts) == ""
+    assert of_parts(Chooser) == "of a design that is not known here: a mixture of experts"
+    assert of_parts(nn.Linear) == of_parts(lambda num_experts, topk: num_experts) == ""

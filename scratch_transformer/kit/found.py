@@ -91,7 +91,7 @@ class Found:
             why = foreign.TAKEN if is_other else self._why_not(name, value)
             is_told = (source.path, name) in self.read
             if (why or not self.add(name, value, source, definitions[name].line)) and not is_told:
-                why = why or foreign.of_own_tensors(value) or other_designs.of_experts(value)
+                why = why or foreign.of_own_tensors(value) or other_designs.of_parts(value)
                 unknown[name] = value, why
         for name, value in packages.beside(loaded.module, source):
             value = as_module(value)

@@ -10,6 +10,7 @@ from scratch_transformer.kit.definitions import is_module_class, leads_to, names
 
 BEFORE_AND_AFTER = "a norm before and one after every sublayer"
 OF_EXPERTS = "a mixture of experts"
+OF_LOW_RANK = "linear layers of low rank, two narrow matrices for one"
 DESIGNS: dict[str, tuple[str, ...]] = {
     OF_EXPERTS: (r"experts?$|^experts?(?!ise)|moe", r"rout|gat|topk|expert"),
     "attention with a bias for every distance (ALiBi)": (r"alibi", r"slope|bias|alibi"),
@@ -21,6 +22,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     ),
     "latent attention": (r"(kv|q)_?(lora|latent|compress|down)|latent_?kv", r"rank|latent|lora|down"),
     "linear layers with low-rank matrices beside theirs (LoRA)": (r"^lora_?[ab]$", r"rank|alpha|scal"),
+    OF_LOW_RANK: (r"(^|_)(low_?rank|svd|factori[sz]ed)_?(linear|layer|proj|ff|mlp)", r"rank"),
     "linear attention": (r"linear_?att|cos_?former|performer|linformer|feature_map|nystrom|random_features", r"."),
     "attention with sinks": (r"^sinks?(_|$)|attn_?sink", r"."),
     "attention by a similarity of its own": (r"sim+(ilarity)?_att|(rbf|gauss\w*|euclid\w*|laplac\w*)_att", r"."),
@@ -60,9 +62,12 @@ def design_of(thing: Any) -> str:
     return ""
 
 
-def of_experts(thing: Any) -> str:
-    """That a class of modules whose name says nothing is a mixture of experts, or chooses those; "" of any other."""
-    return design if is_module_class(thing) and (design := design_of(thing)) == SAID.format(OF_EXPERTS) else ""
+def of_parts(thing: Any) -> str:
+    """That a class of modules whose name says nothing is a mixture of experts, or chooses those, or a linear layer of
+    low rank; "" of any other.
+    """
+    known = [SAID.format(design) for design in (OF_EXPERTS, OF_LOW_RANK)]
+    return design if is_module_class(thing) and (design := design_of(thing)) in known else ""
 
 
 def _options_off(thing: Any) -> list[str]:

@@ -44,7 +44,7 @@ def kinds_of(thing: Any) -> tuple[str, ...]:
     if not is_module_class(thing):
         return ()
     forward = getattr(thing, "forward", None)
-    if not inspect.isfunction(forward) or is_of_torch(forward):
+    if not inspect.isfunction(forward) or is_of_torch(forward) or is_adapted(thing):
         return ()
     told, tensors = _told(thing), _tensors(forward)
     within = made_of(thing)

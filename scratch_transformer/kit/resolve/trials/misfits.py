@@ -72,6 +72,8 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
         return None
     if kind.name in WHOLES and (_must_be_masked(thing) or OF_RANKS.search(str(error))):
         return None
+    if kind.name in WHOLES and _takes_one_hot(thing):
+        return None
     if not _stops_within(error, thing) or not _is_known(thing, kind) or _is_written(checked.failed(error), thing):
         return None
     first: BaseException | None = None
@@ -118,6 +120,12 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
 
 def _must_be_masked(thing: type[nn.Module]) -> bool:
     return any(is_mask(p.name) and p.default is p.empty for p in construct.parameters_of(thing.forward))
+
+
+def _takes_one_hot(thing: type[nn.Module]) -> bool:
+    """Whether it embeds words that are vectors as long as the vocabulary: nn.Linear(vocab_size, d_model)."""
+    first = re.findall(r"\bLinear\(\s*(?:\w+\.)*(\w+)\s*,", source_of(thing))  # type: ignore[arg-type]
+    return any("vocab" in setting for name in first for setting in settings_of(name))
 
 
 def _fits_by_default(thing: type[nn.Module], kind: Kind) -> bool:
