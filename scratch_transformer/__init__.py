@@ -8,4 +8,4 @@ The proof, on this machine: `scratch-transformer verify`.
 Importing this package loads nothing else, not even torch: import the part that you need.
 """
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"
