@@ -1,6 +1,6 @@
 """The clock goes by what is computed; the system's timers by how slow the processor is."""
 
-from dataclasses import replace
+import contextlib
 from unittest import mock
 
 import pytest
@@ -67,16 +67,17 @@ def test_the_reference_is_counted_when_it_computes_and_not_when_its_output_is_kn
     assert passed[0] >= clock.REFERENCE and passed[1] == 0.0
 
 
-def test_what_takes_one_sentence_at_a_time_is_counted_for_each():
+def test_what_takes_one_sentence_at_a_time_is_counted_for_each_and_what_stops_is_hardly():
     kind, batch = KINDS["LayerNorm"], torch.randn(3, 4, 5, dtype=torch.float64)
-    plan = Plan({"input": "x"})
     passed = []
-    for order in ("batch first", batching.ALONE):
-        candidate = Resolved(kind, nn.LayerNorm(5).double(), {}, replace(plan, order=order))
+    for order, width in (("batch first", 5), (batching.ALONE, 5), ("batch first", 7)):
+        candidate = Resolved(kind, nn.LayerNorm(width).double(), {}, Plan({"input": "x"}, order=order))
         begin = clock.now()
-        candidate(x=batch)
+        with pytest.raises(RuntimeError) if width == 7 else contextlib.nullcontext():
+            candidate(x=batch)
         passed.append(clock.now() - begin)
-    assert passed[1] == pytest.approx(3 * passed[0])
+    parts = clock.of_call(nn.LayerNorm(5), 0.0)
+    assert passed == pytest.approx([clock.CALL + parts, 3 * (clock.SINGLE + parts), clock.STOPPED])
 
 
 @pytest.fixture

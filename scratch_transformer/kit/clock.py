@@ -15,8 +15,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-CALL, REFERENCE, HYPOTHESIS = 1e-3, 4e-4, 2e-5
-"""Seconds for a call of the learner's code; for one of the reference; for a recipe that was computed before."""
+CALL, SINGLE, STOPPED = 1e-3, 3e-4, 1e-4
+"""Seconds for a call of the learner's code; for one of many, for a sentence or a head alone; for one that stops."""
+REFERENCE, HYPOTHESIS = 4e-4, 2e-5
+"""For a call of the reference; for a recipe whose output was computed before."""
 PART, WEIGHT = 2e-5, 2e-9
 """The same for each module in what is called; for each of its weights."""
 BUILT = 2.5e-4

@@ -185,7 +185,8 @@ class Resolved(Candidate):
 
     @functools.cached_property
     def _cost(self) -> float:
-        return clock.of_call(self.made, clock.CALL)
+        """Seconds for what its parts compute in a call."""
+        return clock.of_call(self.made, 0.0)
 
     def __call__(self, **inputs: Any) -> Tensor:
         high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
@@ -205,10 +206,14 @@ class Resolved(Candidate):
 
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
-        clock.count(self._cost)
+        clock.count(clock.STOPPED)
         if self.plan.order == caching.TOKENWISE and self.module is not None:
-            return caching.tokenwise(self.module, self.plan, inputs, lambda output: self._as_wide(output, inputs))
-        return self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
+            output = caching.tokenwise(self.module, self.plan, inputs, lambda output: self._as_wide(output, inputs))
+        else:
+            output = self.plan.output(self._tensor(self.function(**self.plan.give(inputs)), inputs))
+        least = clock.SINGLE if self.plan.order in batching.AXES else clock.CALL
+        clock.count(least + self._cost - clock.STOPPED)
+        return output
 
     def _tensor(self, output: Any, inputs: Inputs) -> Tensor:
         """The output among what was returned: the first tensor of the right shape, else the first."""

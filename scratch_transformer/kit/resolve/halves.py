@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_of, source_of, sums_in
+from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, parameters_of, source_of, sums_in
 
 LINEAR = re.compile(r"\bLinear\(")
 NORMS = re.compile(r"norm", re.IGNORECASE)
@@ -35,6 +35,8 @@ def kinds_of(cls: Any, told: set[str], tensors: int) -> tuple[str, ...]:
     count = len(LINEAR.findall(source))
     if "d_model" not in told or not 1 <= count <= 2 or any(map(OTHERWISE.search, names - LOGS)):
         return ()
+    if any(OTHERWISE.search(name) for part in leads_to(cls) for name in names_in(part) - LOGS):
+        return ()  # a whole, whose words and sentences are scored
     normalizes, acts = (any(map(words.search, names)) for words in (NORMS, ACTS))
     forward, is_wide = nodes_of(cls.forward), bool(told & WIDE or TIMES.search(source))
     if tensors == 2 and count == 1 and normalizes and not acts and (_adds_an_input(cls) or "Output" in cls.__name__):

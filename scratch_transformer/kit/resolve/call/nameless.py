@@ -20,9 +20,10 @@ ACROSS = "cross_mask"
 
 def with_named_masks(made: nn.Module) -> Callable[..., Any] | None:
     """A forward under the names that its parts have for its masks; None of one whose own names tell, or has none."""
-    names = dict[str, str]()
+    names, taken = dict[str, str](), parameters_of(made.forward)
+    there = {p.name for p in taken}
     for parameter, name in _handed(made.forward, made, DEEP).items():
-        names[parameter] = name if name not in names.values() else f"{name}_{parameter}"
+        names[parameter] = name if name not in {*names.values(), *there} else f"{name}_{parameter}"
     if not names:
         return None
 
@@ -30,7 +31,6 @@ def with_named_masks(made: nn.Module) -> Callable[..., Any] | None:
     def forward(**given: Any) -> Any:
         return made(**{own: given[name] for own, name in called.items() if name in given})
 
-    taken = parameters_of(made.forward)
     called = {p.name: names.get(p.name, p.name) for p in taken}
     named = [p.replace(name=called[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
     said = ", ".join(f"{own} is its {name}" for own, name in names.items())
