@@ -37,6 +37,7 @@ from scratch_transformer.kit.mistakes.construction import (
 )
 from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import ELSEWHERE, IN_A_BATCH, NO_POSITIONS
+from scratch_transformer.kit.mistakes.grouped import SEVERAL
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, NO_EPS, OF_PLACES, OF_RMS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.paths import OF_LENT_LAYERS
@@ -64,6 +65,7 @@ OF_OTHER_FORMS = {
     "B32": {NOWHERE_ELSE},
     "B33": {AVERAGED},
     "E2": {ELSEWHERE},
+    "K1": {SEVERAL},
     "LN3": {LARGE_EPS, NO_EPS, OF_RMS, ZERO_BY_ZERO},
     "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
