@@ -65,25 +65,24 @@ def at_most(seconds: float) -> Iterator[None]:
 
 def of_call(module: Any, least: float) -> float:
     """Seconds for a call of a module, or of a function, which has no parts."""
-    return least + sum(PART + WEIGHT * sum(map(_size, own)) for own in _own(module))
+    parts, weights = _extent(module)
+    return least + PART * parts + WEIGHT * weights
 
 
 def of_building(module: Any) -> float:
     """Seconds for making a module."""
-    return sum(BUILT + 10 * WEIGHT * sum(map(_size, own)) for own in _own(module))
+    parts, weights = _extent(module)
+    return BUILT * parts + 10 * WEIGHT * weights
 
 
-def _own(module: Any) -> list[list[Any]]:
-    """The weights of each of a module's parts; of what is no module, none."""
+def _extent(module: Any) -> tuple[int, int]:
+    """How many parts a module has, and weights, but for those still to be made; what is no module has none."""
     from torch import nn
-
-    return [[*part._parameters.values()] for part in module.modules()] if isinstance(module, nn.Module) else []
-
-
-def _size(values: Any) -> int:
     from torch.nn.parameter import is_lazy
 
-    return 0 if values is None or is_lazy(values) else int(values.numel())
+    parts = [*module.modules()] if isinstance(module, nn.Module) else []
+    own = [values for part in parts for values in part._parameters.values() if values is not None]
+    return len(parts), sum(values.numel() for values in own if not is_lazy(values))
 
 
 def lasting(seconds: float) -> float:

@@ -89,8 +89,8 @@ class Results:
         every = self.library.parts_of(outcome.candidate.made, idle) if outcome.candidate else ()
         within = tuple(part for part in every if not any(part is other for other in self.library.silent))
         silent = [part for part in every if not any(part is other for other in within)]
-        made = outcome.candidate.made if outcome.candidate else None
         one = outcome.candidate
+        made = one.made if one is not None else None
         within, silent = tuple(self._as_made(p, one) for p in within), [self._as_made(p, one) for p in silent]
         if _hands_no_mask_on(value, diagnosis):
             within, silent = tuple(map(_but_for_given_masks, within)), [*map(_but_for_given_masks, silent)]

@@ -73,9 +73,9 @@ class Angles(NamedTuple):
     def at(self, positions: Tensor) -> Tensor:
         """positions (L,) -> (L, d/2): position · base^(-2i/d)."""
         kind, _, other = self.exponents.partition(OF_BASE)
-        factor = float(kind.removeprefix(TIMES)) if kind.startswith(TIMES) else 1.0
-        exponent = EXPONENTS["paper" if kind.startswith(TIMES) else kind]
-        exponents = factor * exponent(torch.arange(self.d // 2, dtype=torch.float64), self.d, self.width)
+        usual, _, factor = kind.partition(TIMES)
+        exponent = EXPONENTS[usual or "paper"](torch.arange(self.d // 2, dtype=torch.float64), self.d, self.width)
+        exponents = float(factor or 1) * exponent
         of_tokens = (positions.double() + self.first).unsqueeze(-1)
         counted = torch.arange(0, self.d, 2).expand(len(positions), -1) if self.axis == "features" else of_tokens
         return counted * float(other or self.base) ** exponents

@@ -79,9 +79,10 @@ def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
         set_here = [n for n in nodes_of(cls) if isinstance(n, ast.Assign)] if not is_of_torch(cls) else []
         for node in set_here:
             name = ast.unparse(node.targets[0])
+            if not name.startswith("self.") or not _is_to_be_trained(node.value):
+                continue
             own = [vars(part).get(name.removeprefix("self.")) for part in module.modules() if type(part) is cls]
-            is_no_weight = any(isinstance(value, Tensor) and is_triangle(value) for value in own)
-            if name.startswith("self.") and _is_to_be_trained(node.value) and not is_no_weight:
+            if not any(isinstance(value, Tensor) and is_triangle(value) for value in own):
                 line = source_of(cls).splitlines()[node.lineno - 1].strip()
                 said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
                 yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{line}")

@@ -91,8 +91,7 @@ def undropped(definition: Any) -> int | None:
     forward = _Forward(definition)
     for statement in [*forward.statements()]:  # then all sums are known
         calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
-        is_sum = statement in forward.sums or (isinstance(statement, ast.Return) and forward.is_sum(statement.value))
-        if is_sum and not any(forward.is_called(call, DROPOUT) for call in calls):
+        if forward.adds(statement) and not any(forward.is_called(call, DROPOUT) for call in calls):
             return statement.lineno - 1
     return None
 
@@ -106,8 +105,9 @@ def undropped_of(definition: Any, called: str) -> int | None:
         gives = any(
             re.search(called, f"{ast.unparse(call.func)}(") and not forward.is_no_sublayer(call) for call in calls
         )
-        is_sum = statement in forward.sums or (isinstance(statement, ast.Return) and forward.is_sum(statement.value))
-        if is_sum and (gives or any(name.id in given for name in names if isinstance(name.ctx, ast.Load))):
+        if forward.adds(statement) and (
+            gives or any(name.id in given for name in names if isinstance(name.ctx, ast.Load))
+        ):
             return statement.lineno - 1
         given |= {name.id for name in names if gives and isinstance(name.ctx, ast.Store)}
     return None
@@ -152,6 +152,10 @@ class _Forward:
         self.known[name] = is_sum
         self.sums |= {statement} if is_sum else set()
 
+    def adds(self, statement: ast.stmt) -> bool:
+        """Whether a statement makes a sum, or returns one."""
+        return statement in self.sums or (isinstance(statement, ast.Return) and self.is_sum(statement.value))
+
     def is_called(self, call: ast.Call, word: str) -> bool:
         """Whether a call is of a norm, of dropout, of a residual connection."""
         function = ast.unparse(call.func)
@@ -170,7 +174,7 @@ class _Forward:
         ):
             return True
         if isinstance(value, ast.Call) and not _adds(value):
-            return any(self.is_called(value, word) for word in (NORM, DROPOUT)) and self.is_sum(_first(value))
+            return self.is_no_sublayer(value) and self.is_sum(_first(value))
         is_added = (isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)) or isinstance(value, ast.Call)
         return is_added or (isinstance(value, ast.Name) and self.known.get(value.id, False))
 

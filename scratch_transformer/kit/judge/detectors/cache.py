@@ -72,14 +72,12 @@ def cached(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 def _several_at_once(session: Session, probe: Probe, expected: torch.Tensor) -> Iterator[Finding]:
     """K1, of what is right token by token: with is_causal=past is None, each of several new tokens sees all of them."""
     output, chunks, _ = _in_pieces(session, probe, (AT_ONCE,))
-    if output is None or output.shape != expected.shape or distance(output, expected, probe) <= ROUNDED:
+    if output is None or output.shape != expected.shape or (error := distance(output, expected, probe)) <= ROUNDED:
         return
     if not _is_right_otherwise(session, probe, chunks, expected):
-        error = 100 * distance(output, expected, probe)
-        said = f"Given two tokens, then three at once, with its cache, its outputs differ by {error:.2g} %"
-        yield Finding(
-            MISTAKES["K1"], f"{said} from those of one call; one by one they do not.", SEVERAL, fix=FROM_THE_END
-        )
+        said = f"Given two tokens, then three at once, with its cache, its outputs differ by {100 * error:.2g} %"
+        more = "from those of one call; one by one they do not."
+        yield Finding(MISTAKES["K1"], f"{said} {more}", SEVERAL, fix=FROM_THE_END)
 
 
 def _beyond_its_window(session: Session, best: Hypothesis, short: Probe) -> str:

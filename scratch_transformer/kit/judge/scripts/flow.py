@@ -135,10 +135,14 @@ def sliced(value: ast.expr) -> tuple[str, str]:
     return (ast.unparse(value), "") if isinstance(value, (ast.Name, ast.Attribute)) else ("", "")
 
 
+def last_name(node: ast.expr) -> str:
+    """nn.CrossEntropyLoss -> "CrossEntropyLoss"; "" for what is no name."""
+    return ast.unparse(node).rpartition(".")[2] if isinstance(node, (ast.Name, ast.Attribute)) else ""
+
+
 def _called(value: ast.expr) -> str:
     """The last name of what is called: nn.CrossEntropyLoss() -> "CrossEntropyLoss"; "" for what is no call."""
-    named = isinstance(value, ast.Call) and isinstance(value.func, (ast.Name, ast.Attribute))
-    return ast.unparse(value.func).rpartition(".")[2] if named else ""  # type: ignore[attr-defined]
+    return last_name(value.func) if isinstance(value, ast.Call) else ""
 
 
 def _bound(name: str, nodes: Iterable[ast.AST]) -> list[tuple[int, ast.expr | None]]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from scratch_transformer.kit.definitions import assignments
-from scratch_transformer.kit.judge.scripts.flow import Script
+from scratch_transformer.kit.judge.scripts.flow import Script, last_name
 from scratch_transformer.kit.judge.scripts.losses import OTHERWISE, Found, line_of
 
 LOSSES = ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
@@ -40,7 +40,7 @@ def ignoring_another(script: Script) -> Found:
     if OTHERWISE.search(script.text) or REPLACED.search(script.text):
         return
     ignoring = [(call, word.value) for call in script.calls() for word in call.keywords if word.arg == "ignore_index"]
-    ignored = [(call, _number(value, script)) for call, value in ignoring if _last(call.func) in LOSSES]
+    ignored = [(call, _number(value, script)) for call, value in ignoring if last_name(call.func) in LOSSES]
     if not ignored:
         return
     try:
@@ -59,7 +59,7 @@ def _used(script: Script) -> Iterator[tuple[int, ast.expr]]:
     """The numbers that it pads with, and where: pad_sequence(x, padding_value=1), x + [0] * (n - len(x))."""
     for node in ast.walk(script.tree):
         given: ast.expr | None = None
-        if isinstance(node, ast.Call) and _last(node.func) == "pad_sequence":
+        if isinstance(node, ast.Call) and last_name(node.func) == "pad_sequence":
             words = {word.arg: word.value for word in node.keywords}
             given = words.get("padding_value", node.args[2] if len(node.args) > 2 else ast.Constant(0))
         elif isinstance(node, ast.BinOp) and (repeated := _repeated(node)) and LACKING.search(ast.unparse(node.right)):
@@ -83,7 +83,7 @@ def _said(script: Script) -> Iterator[tuple[int, ast.expr]]:
 
 def _is_padding(target: ast.expr, text: str) -> bool:
     """PAD_IDX, if it is read anywhere, self.pad_id; not the source's."""
-    name = _last(target)
+    name = last_name(target)
     is_read = len(re.findall(rf"\b{name}\b", text)) > 1
     return bool(NAMED.fullmatch(name)) and is_read and not OF_THE_SOURCE.search(name)
 
@@ -100,7 +100,7 @@ def _in_tables(script: Script) -> Iterator[tuple[int, ast.expr]]:
 
 
 def _of_a_tokenizer(call: ast.Call, script: Script) -> Iterator[int]:
-    words, name = {word.arg: word.value for word in call.keywords}, _last(call.func)
+    words, name = {word.arg: word.value for word in call.keywords}, last_name(call.func)
     if TRAINERS.search(name) and "special_first" not in words:
         listed = script.source_of(words.get("specials", words.get("special_tokens", call)), call)
         ordered = listed.elts if isinstance(listed, (ast.List, ast.Tuple)) else []
@@ -118,7 +118,7 @@ def _filled(script: Script) -> Iterator[int]:
     """The numbers that something is filled with, which may be padding: [0] * n, torch.zeros(n), F.pad(x, (0, n))."""
     for node in ast.walk(script.tree):
         values = _repeated(node) if isinstance(node, ast.BinOp) else []
-        if isinstance(node, ast.Call) and FILLED.search(_last(node.func)):
+        if isinstance(node, ast.Call) and FILLED.search(last_name(node.func)):
             values = [ast.Constant(0), *node.args, *(word.value for word in node.keywords)]
         yield from (number for value in values if (number := _number(value, script)) is not None)
 
@@ -151,7 +151,3 @@ def _is_text(node: ast.expr) -> bool:
 
 def _is_word(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(WORD.fullmatch(node.value))
-
-
-def _last(called: ast.expr) -> str:
-    return ast.unparse(called).rpartition(".")[2] if isinstance(called, (ast.Name, ast.Attribute)) else ""

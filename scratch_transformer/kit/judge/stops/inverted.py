@@ -9,7 +9,7 @@ from types import FrameType
 from torch import Tensor
 
 from scratch_transformer.kit.judge.frames import function_of, nodes_at
-from scratch_transformer.kit.judge.stops.refused import NOTHING, is_kept
+from scratch_transformer.kit.judge.stops.refused import NOTHING, kept
 
 REFUSED = re.compile(r"~ \(operator\.invert\) is only implemented on integer and Boolean")
 MAKERS, HALVES = ("ones", "zeros", "eye"), ("tril", "triu")
@@ -18,17 +18,12 @@ MAKERS, HALVES = ("ones", "zeros", "eye"), ("tril", "triu")
 def no_booleans(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """What is kept as a buffer or parameter, or made on the spot; what forward is given may be of any type."""
     for node in nodes_at(error, frame, ast.UnaryOp) if REFUSED.search(str(error)) else ():
-        if isinstance(node.op, ast.Invert) and (_is_kept(node.operand, frame) or _is_made(node.operand, frame)):
+        own = kept(node.operand, frame)
+        is_own = own is not None and own.is_floating_point()
+        if isinstance(node.op, ast.Invert) and (is_own or _is_made(node.operand, frame)):
             written = ast.unparse(node.operand)
             return f"It takes ~{written}, and {written} is of floating-point numbers: ~ is for booleans.", written
     return NOTHING
-
-
-def _is_kept(node: ast.expr, frame: FrameType) -> bool:
-    """Whether it is, or is cut out of, a buffer or parameter of such numbers."""
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    return is_kept(node, frame) and getattr(frame.f_locals["self"], ast.unparse(node)[5:]).is_floating_point()
 
 
 def _is_made(node: ast.expr, frame: FrameType) -> bool:

@@ -61,7 +61,7 @@ def no_method(error: BaseException, frame: FrameType) -> tuple[str, str]:
     found = MISSING.search(str(error)) if type(error) is AttributeError else None
     for node in nodes_at(error, frame, ast.Attribute) if found else ():
         is_computed = isinstance(node.value, COMPUTED) or found["module"]  # type: ignore[index]
-        is_computed = is_computed or _is_computed(node.value, frame) or is_kept(node.value, frame)
+        is_computed = is_computed or _is_computed(node.value, frame) or kept(node.value, frame) is not None
         if node.attr == found["name"] and is_computed:  # type: ignore[index]
             owner = found["module"] or "a tensor"  # type: ignore[index]
             return f"It asks {owner} for {node.attr}, which torch {torch.__version__} does not have.", node.attr
@@ -95,14 +95,15 @@ def _line(node: ast.AST) -> int:
     return getattr(node, "lineno", 0)
 
 
-def is_kept(node: ast.expr, frame: FrameType) -> bool:
-    """Whether it is a buffer or parameter of the module, or a piece of one: self.pe[:, : x.size(1)]."""
+def kept(node: ast.expr, frame: FrameType) -> Tensor | None:
+    """The buffer or parameter of the module that it is, or is a piece of: self.pe[:, : x.size(1)]; else None."""
     owner = frame.f_locals.get("self")
     while isinstance(node, ast.Subscript):
         node = node.value
     if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self" or not isinstance(owner, nn.Module):
-        return False
-    return any(isinstance(held.get(node.attr), Tensor) for held in (owner._buffers, owner._parameters))
+        return None
+    held = (owner._buffers.get(node.attr), owner._parameters.get(node.attr))
+    return next((value for value in held if isinstance(value, Tensor)), None)
 
 
 def _of_a_tensor(callee: ast.expr, frame: FrameType) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import nn
@@ -18,14 +18,18 @@ TABLE = re.compile(r"emb|pos|cls|^w[tp]e$", re.IGNORECASE)
 VECTORS = ("bias", "scale of a norm", "bias of a norm")
 
 
-def models_for(function: Any, judged: Mapping[Any, Any]) -> list[nn.Module]:
-    """Those that were judged already and that it may be given, the likeliest first: of its own class; else of words."""
+def models_for(function: Any, judged: Mapping[Any, Any]) -> Iterator[nn.Module]:
+    """Those that were judged already and that it may be given, the likeliest first: of its own class; else of words.
+
+    Copies, which the function may change: each is made when it is asked for.
+    """
     owner = meant_by(function.__qualname__.rpartition(".")[0], namespace_of(function))
     made = {cls: made for cls, one in judged.items() if isinstance(made := getattr(one, "made", None), nn.Module)}
     if isinstance(owner, type):
-        return [copy.deepcopy(made[owner])] if owner in made else []
-    of_words = [one for one in made.values() if "table" in _roles(one).values()]
-    return [copy.deepcopy(one) for one in reversed(of_words)]  # wholes are judged after their parts
+        likely = [made[owner]] if owner in made else []
+    else:  # wholes are judged after their parts
+        likely = [one for one in reversed(made.values()) if "table" in _roles(one).values()]
+    yield from map(copy.deepcopy, likely)
 
 
 def as_of_the_small(model: nn.Module, found: Mapping[int, float]) -> list[float]:

@@ -70,9 +70,7 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
         kind = library.kinds["MultiheadAttention"]  # the core alone has no weights
     if kind.name not in (*KINDS, *WHOLES) or library.supplied:
         return None
-    if kind.name in WHOLES and (_must_be_masked(thing) or OF_RANKS.search(str(error))):
-        return None
-    if kind.name in WHOLES and _takes_one_hot(thing):
+    if kind.name in WHOLES and (_must_be_masked(thing) or OF_RANKS.search(str(error)) or _takes_one_hot(thing)):
         return None
     if not _stops_within(error, thing) or not _is_known(thing, kind) or _is_written(checked.failed(error), thing):
         return None
