@@ -6,7 +6,7 @@ from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.trials import outcome
-from scratch_transformer.kit.results import _is_left_out
+from scratch_transformer.kit.results.unbuilt import is_left_out
 
 pytestmark = pytest.mark.long
 
@@ -384,7 +384,7 @@ def test_what_is_called_a_class_is_an_instance_if_its_annotation_says_so(tmp_pat
 
 def test_a_name_that_a_line_of_the_file_gives_its_value_was_left_out():
     source = Source("writes.py", "END: int = words['<eos>']\ndef write(model):\n    START = 1\n", module="writes")
-    assert [_is_left_out(name, source) for name in ("END", "START", "EN")] == [True, False, False]
+    assert [is_left_out(name, source) for name in ("END", "START", "EN")] == [True, False, False]
 
 
 STACKED = """

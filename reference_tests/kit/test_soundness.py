@@ -28,7 +28,7 @@ from scratch_transformer.kit.resolve.trials.choice import _leaves_out_memory
 from scratch_transformer.kit.resolve.trials.mask_search import _answers, _unlike
 from scratch_transformer.kit.resolve.trials.match import resolve
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
-from scratch_transformer.kit.results import _of_parts
+from scratch_transformer.kit.results.inherited import of_parts
 
 pytestmark = pytest.mark.long
 
@@ -245,9 +245,9 @@ def test_a_whole_has_the_mistakes_of_its_parts_that_only_training_shows():
         return Diagnosis("EncoderLayer", verdict, 0.0, "", findings)
 
     part = diagnosed("mistake", "B24", "A21", "A18")
-    assert _of_parts(diagnosed("matches the builtin"), [part]) == ["B24"]
-    assert _of_parts(diagnosed("matches the builtin", "B24"), [part]) == []
-    assert _of_parts(diagnosed("unknown mismatch"), [part]) == ["B24", "A21"]
+    assert of_parts(diagnosed("matches the builtin"), [part]) == ["B24"]
+    assert of_parts(diagnosed("matches the builtin", "B24"), [part]) == []
+    assert of_parts(diagnosed("unknown mismatch"), [part]) == ["B24", "A21"]
 
 
 # ---- Words ----

@@ -21,7 +21,7 @@ from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report import text
 from scratch_transformer.kit.report.finding import Named, Result
 from scratch_transformer.kit.report.text import errors, explanation, listing
-from scratch_transformer.kit.results import _unsaid
+from scratch_transformer.kit.results.elsewhere import unsaid_of
 
 pytestmark = pytest.mark.long
 
@@ -475,15 +475,15 @@ def test_the_learners_line_is_shown_with_the_fix():
 def test_what_parts_in_other_files_have_is_said_where_the_whole_is_not_explained(verdict, unexplained, ids):
     part = Diagnosis("PositionalEncoding", "mistake", 1.0, "", (Finding(MISTAKES["P2"], ""),))
     whole = Diagnosis("Transformer", verdict, 1.0, "", (Finding(MISTAKES["B32"], ""),), unexplained=unexplained)
-    assert [finding.mistake.id for finding in _unsaid(whole, [part])] == ids
+    assert [finding.mistake.id for finding in unsaid_of(whole, [part])] == ids
 
 
 def test_what_is_harmless_in_a_part_is_said_with_its_mistakes():
     found = (Finding(MISTAKES["LN1"], ""), Finding(MISTAKES["LN3"], ""))
     part = Diagnosis("LayerNorm", "mistake", 1.0, "", found)
     whole = Diagnosis("Encoder", "unknown mismatch", 1.0, "")
-    assert [finding.mistake.id for finding in _unsaid(whole, [part])] == ["LN1", "LN3"]
-    assert _unsaid(whole, [replace(part, verdict="harmless deviation", findings=found[1:])]) == []
+    assert [finding.mistake.id for finding in unsaid_of(whole, [part])] == ["LN1", "LN3"]
+    assert unsaid_of(whole, [replace(part, verdict="harmless deviation", findings=found[1:])]) == []
 
 
 @pytest.mark.parametrize("entries, said", [

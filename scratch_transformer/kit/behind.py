@@ -23,7 +23,8 @@ from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.repair import Repair, Undo, install, repair_of, run, show
 from scratch_transformer.kit.repair.edits import Edit, around, edited, shown
 from scratch_transformer.kit.report.finding import FINE, Named, Result
-from scratch_transformer.kit.results import Results, and_lines, located, named
+from scratch_transformer.kit.results import Results
+from scratch_transformer.kit.results.locating import and_lines, located, named
 
 MOST = 4
 """Repairs of one component: some files have three misspellings in it."""
@@ -64,7 +65,7 @@ class Behind:
         mended = self._mend(value, source, lambda: judged.append(judge() or result))
         result, own = judged[len(mended)], [*before, *mended]
         self.made += mended
-        self.results.raised.pop(value, None)  # with all that was computed until then
+        self.results.stopped.raised.pop(value, None)  # with all that was computed until then
         result = self._with_repairs(self._behind(result, own, value), own, value, source)
         self._as_written(result.mistakes)
         return result
@@ -82,12 +83,12 @@ class Behind:
             stop, undo = self._stop(value), self._install(made.repair)
             if undo is None:
                 break
-            before = self.results.forget(value)
+            before = self.results.stopped.forget(value)
             judge()
-            is_there = value in self.results.raised and self._stop(value) == stop
+            is_there = value in self.results.stopped.raised and self._stop(value) == stop
             if is_there and self._mended(value, source) is None:
                 undo()  # it was no repair: it stops there all the same
-                self.results.remember(value, before)
+                self.results.stopped.remember(value, before)
                 break
             own.append(made)
         return own
@@ -100,8 +101,8 @@ class Behind:
 
     def _mended(self, value: Any, source: Source) -> Made | None:
         """The repair of what something stops with now."""
-        error = self.results.raised.get(value)
-        return self._made(value, self.results.stops.get(value) or _seen(error), error, source)
+        error = self.results.stopped.raised.get(value)
+        return self._made(value, self.results.stopped.findings.get(value) or _seen(error), error, source)
 
     def _made(self, value: Any, finding: Finding | None, error: BaseException | None, source: Source) -> Made | None:
         repair = None
@@ -127,7 +128,7 @@ class Behind:
         return {} if self.guard is None else vars(load(find(str(path)).sources[0], self.guard).module)
 
     def _stop(self, value: Any) -> tuple[str, int]:
-        return _place(self.results.raised.get(value))
+        return _place(self.results.stopped.raised.get(value))
 
     def define(self, loaded: Loaded) -> None:
         """Defines classes that Python could not, where a word of their heads has one repair: class Norm(nn.module)."""
@@ -174,7 +175,7 @@ class Behind:
             )
         elif result.verdict not in JUDGED:
             result.limits.append(f"{repaired}, it was not judged: {result.problem or result.verdict}.")
-        is_stopped = result.verdict not in FINE and value in self.results.stops
+        is_stopped = result.verdict not in FINE and value in self.results.stopped.findings
         stops = [*(made.told for made in own), *(result.mistakes if is_stopped else ())]
         result.mistakes = [*sorted(stops, key=lambda one: one.line), *(() if is_stopped else result.mistakes)]
         result.verdict, result.error, result.ordinary, result.unexplained = "mistake", None, None, False
@@ -189,7 +190,7 @@ class Behind:
             if _reads_brought(value, made.repair):
                 told = located(made.finding, value, self.now(source))
                 result.mistakes, result.verdict = [told, *result.mistakes], "mistake"
-            elif made.owner in parts and made.owner in self.results.learned:
+            elif made.owner in parts and made.owner in self.results.elsewhere.learned:
                 result.mistakes, result.verdict = [made.told, *result.mistakes], "mistake"
             elif made.owner in parts:
                 result.unexplained |= result.verdict == "unknown mismatch"

@@ -24,6 +24,7 @@ from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.names import inputs
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
+from scratch_transformer.kit.results.unbuilt import add_what_shows
 
 COMPONENT_SECONDS = 12.0
 LARGE = 8
@@ -146,7 +147,7 @@ class Checking(Found):
         source = self.behind.now(source)
         is_asked = self.job.get("only") in (None, "", name)
         self.library.given = self.job.get("init", {}) if is_asked else {}
-        if value in self.static and self.static[value] not in self.results.broken:
+        if value in self.static and self.static[value] not in self.results.stopped.broken:
             return None  # judged in its class
         kind = KINDS[kinds[0]]
         unchecked = partial(Result, name, source.where(line), kind.name, what=kind.what)
@@ -183,7 +184,7 @@ class Checking(Found):
             result.unexplained = False
             result.limits.append(f"It is {design}. What is named is all that was judged.")
         if not is_none:
-            self.results.by_its_parts(result, value, outcome, source)
+            add_what_shows(result, value, outcome, source)
         return unchecked(is_none) if is_none else result
 
     def _makers(self, value: Any) -> list[added_masks.Made]:
@@ -205,7 +206,7 @@ class Checking(Found):
     def _learn(self, part: type) -> None:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""
         self.library.checked.add(part)
-        self.results.learned.append(part)
+        self.results.elsewhere.learned.append(part)
         self._learn_now(part)
         self.behind.learned(part, lambda: self._learn_now(part))
 
@@ -220,7 +221,7 @@ class Checking(Found):
             outcome = chosen(part, kinds, library, PART_SECONDS)
             candidate = outcome.candidate
             if candidate is None:
-                self.results.why_broken(part, outcome)
+                self.results.stopped.why(part, outcome)
             else:
                 library.resolved[part] = candidate
                 library.diagnoses[part] = diagnose(candidate, library.known_of(candidate.made), seconds=LEAST_SEARCH)

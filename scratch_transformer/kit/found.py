@@ -35,7 +35,8 @@ from scratch_transformer.kit.resolve.functions import (
     writing,
 )
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.results import Results, named
+from scratch_transformer.kit.results import Results
+from scratch_transformer.kit.results.locating import named
 
 SCRIPT = "training script"
 DRAW, RATES = ".sampling", ".schedule"
@@ -85,7 +86,7 @@ class Found:
             value = as_it_is_judged(value)
             is_other = inspect.isclass(value) and value.__module__ != loaded.module.__name__
             if not is_other and (plain := no_modules.result(name, value, source)) is not None:
-                self.results.broken[value] = plain.ids[0]
+                self.results.stopped.broken[value] = plain.ids[0]
                 self._tell_at_once(f"{source.path}:{name}", plain)
                 continue
             why = foreign.TAKEN if is_other else self._why_not(name, value)
@@ -132,7 +133,7 @@ class Found:
                 ignored.append(f"{node.name} ({undefinable.why(error)})")
             else:
                 for id in result.ids:
-                    self.results.broken[node.name] = id
+                    self.results.stopped.broken[node.name] = id
                 self._tell_at_once(f"{loaded.source.path}:{node.name}", result)
         return ignored
 

@@ -24,7 +24,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import likeness
-from scratch_transformer.kit.results import named
+from scratch_transformer.kit.results.locating import named
 
 OFFERS = {"parameters", "get_parameters", "params", "state_dict"}
 """What such a class has that hands its layers' weights on itself."""

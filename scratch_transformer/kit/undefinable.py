@@ -12,7 +12,7 @@ from scratch_transformer.kit.judge.stops import bases
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import UNDEFINED, Result
 from scratch_transformer.kit.resolve import likeness
-from scratch_transformer.kit.results import named
+from scratch_transformer.kit.results.locating import named
 
 
 def result(node: ast.ClassDef, error: BaseException, source: Source, namespace: Mapping[str, Any]) -> Result | None:

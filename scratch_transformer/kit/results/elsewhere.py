@@ -1,0 +1,97 @@
+"""What is said of a whole for its parts in other files, which were not given and have no report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from scratch_transformer.kit.definitions import file_of
+from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.judge.detectors import inventory
+from scratch_transformer.kit.kind import Diagnosis, Finding, Verdict
+from scratch_transformer.kit.report.finding import FINE, Result
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.results.inherited import of_parts
+from scratch_transformer.kit.results.locating import located
+from scratch_transformer.kit.results.stopped import Stopped
+
+
+class Elsewhere:
+    """Parts of other files. library: what is known of the learner's code. stopped: what stops."""
+
+    def __init__(self, library: Library, stopped: Stopped) -> None:
+        self.library, self.stopped = library, stopped
+        self.learned: list[type] = []
+        """Parts of other files, which have no result of their own."""
+
+    def with_parts(self, result: Result, value: Any) -> Result:
+        """What is right but for a part of another file, which has no report here, is not called right."""
+        home = getattr(value, "__module__", "")
+        others = [cls for cls in self.library.guesses if getattr(cls, "__module__", home) != home]
+        lent = [cls for cls in others if getattr(cls, "__name__", "") in result.replaced]
+        if result.verdict in FINE and lent:
+            own = [f.mistake.id for cls in lent for f in self.severe(cls)]
+            ids = sorted({*own, *(self.stopped.broken[cls] for cls in lent if cls in self.stopped.broken)})
+            result.inherited += [id for id in ids if id not in result.inherited]
+            result.verdict = "mistake" if ids else "unknown mismatch"
+        result.unreported = self.unreported(result.inherited)
+        return result
+
+    def with_stops(self, result: Result, source: Source) -> Result:
+        """With what makes parts of other files stop, which have no report here, first: it stops the whole."""
+        parts = [
+            cls for cls in self.learned if cls in self.stopped.findings and self.stopped.names(cls) & {*result.replaced}
+        ]
+        found = [located(self.stopped.findings[cls], cls, source) for cls in parts]
+        if found:
+            result.mistakes, result.verdict = [*found, *result.mistakes], "mistake"
+            result.inherited = [id for id in result.inherited if id not in {named.id for named in found}]
+            result.unreported = self.unreported(result.inherited)
+        return result
+
+    def unreported(self, ids: Sequence[str]) -> list[str]:
+        """The parts of files that were not given which have any of these mistakes: "Attention of layers.py"."""
+        found = [
+            cls
+            for cls in self.learned
+            if {self.stopped.broken.get(cls), *(f.mistake.id for f in self.severe(cls))} & {*ids}
+        ]
+        files = [file_of(cls) or cls.__module__ for cls in found]
+        return [f"{cls.__name__} of {Path(file).name}" for cls, file in zip(found, files, strict=True)]
+
+    def severe(self, part: Any) -> list[Finding]:
+        """The severe mistakes of a part, as far as it was understood."""
+        diagnosis = self.library.diagnoses.get(part)
+        return [f for f in diagnosis.findings if f.severity == "mistake"] if diagnosis is not None else []
+
+
+def unsaid_of(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding]:
+    """Mistakes of its parts in other files, which have no report of their own, where nothing explains the whole; with
+    what else makes those parts' numbers.
+    """
+    explained = [part for part in silent if not part.unexplained and part.verdict == "mistake"]
+    wrong = [part for part in explained if any(f.severity == "mistake" for f in part.findings)]
+    found = [f for part in wrong for f in part.findings if f.severity == "mistake" or f.mistake.changes]
+    own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
+    return list(own.values()) if diagnosis.verdict == "unknown mismatch" or diagnosis.unexplained else []
+
+
+def with_those_elsewhere(
+    diagnosis: Diagnosis, silent: Sequence[Diagnosis], within: Sequence[Diagnosis], source: Source
+) -> Diagnosis:
+    """With the mistakes of parts in other files that no numbers of the whole show: what a norm starts with, dropout.
+
+    And what is harmless, which nothing else tells of. Not where the file of the whole fills the norms itself.
+    """
+    if diagnosis.verdict in ("unknown mismatch", "crashed"):
+        return diagnosis
+    fills = inventory.FILLS_NORMS.search(source.text)
+    known = {*diagnosis.ids, *of_parts(diagnosis, within), *({"LN13"} if fills else ())}
+    found = [f for part in silent if not part.unexplained for f in part.findings]
+    own = {f.mistake.id: f for f in found if not f.mistake.changes and f.mistake.id not in known}
+    severe, harmless = ([f for f in own.values() if f.severity == one] for one in ("mistake", "harmless"))
+    costs_nothing = bool(harmless) and diagnosis.verdict == "matches the builtin"
+    verdict: Verdict = "mistake" if severe else "harmless deviation" if costs_nothing else diagnosis.verdict
+    return replace(diagnosis, findings=(*severe, *diagnosis.findings, *harmless), verdict=verdict)

@@ -1,0 +1,66 @@
+"""What was found out about a part, as far as it is true in the whole that has it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.kind import NO_MASK, Diagnosis
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.trials.probing import masks_come_together
+from scratch_transformer.kit.results.locating import modules_of
+
+OVERWRITTEN = "A29"
+"""What shows where both masks are given at once."""
+KEPT_AS = ("A30", "B10", "B32", "P5")
+"""Mistakes in how an attribute is kept: if mask: self.mask = …, some of a class have it, and others do not."""
+OF_ATTRIBUTES = re.compile(r"self\.(\w+(?:\.\w+)*)")
+GIVEN_MASKS = ("A8", "A24", "A31", "A32")
+"""Mistakes with a mask that is given; what makes its own blocks with a number (A8) whatever it is given."""
+OF_MASKS, OF_PADDING = re.compile(r"(?i)mask|tril|triu|causal"), re.compile(r"(?i)mask|pad")
+
+
+def as_made(part: Diagnosis, whole: Resolved | None, library: Library) -> Diagnosis:
+    """What was found out about a class, without what none of those has, or shows, which a whole makes of it."""
+    cls = next((thing for thing, known in library.diagnoses.items() if known is part), None)
+    own = [module for module in modules_of(whole.made if whole is not None else None) if type(module) is cls]
+    asked = [(f, OF_ATTRIBUTES.match(f.evidence) if f.mistake.id in KEPT_AS else None) for f in part.findings]
+    lacking = [f for f, said in asked if own and said and not any(_has(module, said[1]) for module in own)]
+    lost = [f for f in part.findings if f.mistake.id == OVERWRITTEN and own and not f.name]
+    if lost and whole is not None and not masks_come_together(whole, type(own[0])):
+        lacking += lost
+    return replace(part, findings=tuple(f for f in part.findings if f not in lacking)) if lacking else part
+
+
+def _has(module: nn.Module, path: str) -> bool:
+    """Whether a module has an attribute, or a part of it has: 0.mask."""
+    kept: Any = module
+    for name in path.split("."):
+        kept = getattr(kept, name, None)
+    return kept is not None
+
+
+def hands_no_mask_on(value: Any, diagnosis: Diagnosis) -> bool:
+    """Whether a whole takes no mask, and makes none that it could give its parts."""
+    return NO_MASK in diagnosis.limits and not names_any(OF_MASKS, value)
+
+
+def names_any(pattern: re.Pattern[str], value: Any) -> bool:
+    """Whether a pattern fits a name in something's code; mask=None names none."""
+    nodes = nodes_of(value)
+    nones = [node for node in nodes if isinstance(node, ast.keyword) and ast.unparse(node.value) == "None"]
+    named = (getattr(node, field, None) for node in nodes if node not in nones for field in ("id", "attr", "arg"))
+    return any(pattern.search(name) for name in named if isinstance(name, str))
+
+
+def but_for_given_masks(part: Diagnosis) -> Diagnosis:
+    """What was found out about a part, as far as it is true of a whole that gives it no mask."""
+    of_given = GIVEN_MASKS if "mask" in KINDS[part.kind].inputs else GIVEN_MASKS[1:]
+    return replace(part, findings=tuple(f for f in part.findings if f.mistake.id not in of_given))

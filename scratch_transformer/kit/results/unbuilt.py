@@ -1,0 +1,133 @@
+"""What is said of a component that could not be built or called."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from typing import Any
+
+from torch import nn
+
+from scratch_transformer.kit.definitions import parameters_of
+from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.judge import uncomputed
+from scratch_transformer.kit.judge.frames import CalledOtherwise, is_learners
+from scratch_transformer.kit.judge.stops import later as later_stops
+from scratch_transformer.kit.judge.stops import no_forward
+from scratch_transformer.kit.judge.stops.attributes import read_in_vain
+from scratch_transformer.kit.judge.stops.crashes import crash_finding
+from scratch_transformer.kit.kind import Finding, Kind
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.report import stubs
+from scratch_transformer.kit.report.finding import Result
+from scratch_transformer.kit.resolve import foreign, likeness
+from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
+from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET
+from scratch_transformer.kit.resolve.names.words import words
+from scratch_transformer.kit.resolve.trials.match import Outcome
+from scratch_transformer.kit.resolve.trials.outcome import raised
+from scratch_transformer.kit.results.elsewhere import Elsewhere
+from scratch_transformer.kit.results.locating import located
+from scratch_transformer.kit.results.stopped import RUNS, Stopped, of_its_forward
+
+NOT_JUDGED = "What comes behind the line at which it stops was not judged."
+IDS = {"id", "ids", "idx", "token", "tokens"}
+OF_TEXTS = re.compile(r"object has no attribute '(lower|split|strip|encode)'")
+"""What is said of ids that were given in the place of a text: as a text, it may stop for another reason."""
+
+
+class Unbuilt:
+    """library: what is known of the learner's code. only: the component that was asked for."""
+
+    def __init__(self, library: Library, stopped: Stopped, elsewhere: Elsewhere, only: str | None) -> None:
+        self.library, self.stopped, self.elsewhere, self.only = library, stopped, elsewhere, only
+
+    def of(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
+        error, kind = outcome.error, outcome.kind
+        if isinstance(error, NotImplementedError):  # an exercise as it was handed out
+            result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
+            return result
+        if absent := foreign.lacks(error):
+            result.verdict, result.problem = absent, outcome.problem
+            return result
+        if "next_logits" in kind.inputs and self.only != result.name:
+            heard = [error, *(self.library.heard.values() if OF_TEXTS.search(str(error)) else ())]
+            lacking = next((one for one in heard if _lacks(one, source)), None)
+            if outcome.unknown or lacking is not None:
+                piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
+                result.verdict = piece if outcome.unknown else foreign.not_loaded(lacking)
+                return result
+        in_vain = is_asked_in_vain(error) and not isinstance(error, NameError)
+        finding, error = self.stopped.why(value, outcome)
+        asked = read_in_vain(error)[0] if finding is not None and error is not None else ""
+        if in_vain and asked != ToyModel.__name__:  # else what it asks for is nowhere in its file
+            result.verdict = foreign.OF_ITS_MODEL
+            return result
+        is_own = finding is not None and (_stops_in(error, value) or of_its_forward(value) is not None)
+        inherited = None if is_own else self.stopped.part_at_fault(error, value, outcome)
+        if inherited is not None:
+            finding = None  # it is said of the part
+        if finding is not None:
+            also = _before_its_forward(finding, outcome, value)
+            error = outcome.error if also else error  # nobody comes to call it
+            later = later_stops.finding(value, finding.evidence) if is_own and outcome.stage == "built" else None
+            told = (*also, finding, *([later] if later is not None and finding.mistake.id == RUNS else ()))
+            result.mistakes = [located(one, value, source, outcome.made) for one in told]
+        result.inherited = [self.stopped.broken[inherited]] if inherited is not None else []
+        result.unreported = self.elsewhere.unreported(result.inherited)
+        severe = (finding is not None and finding.severity == "mistake") or inherited is not None
+        result.limits += [NOT_JUDGED] if severe else []
+        result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
+        result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
+        result.stub = "" if severe else stubs.stub(_of_both_sides(value, kind), result.name, source.module)
+        return result
+
+
+def add_what_shows(result: Result, value: Any, outcome: Outcome, source: Source) -> None:
+    """Of what was built, is called what it is, and cannot be called: the mistakes that show all the same."""
+    made, kind = outcome.made, outcome.kind
+    stops = result.verdict == "crashed" or (outcome.candidate is None and RUNS in result.ids)
+    if not stops or not isinstance(made, nn.Module) or not likeness.is_named(result.name, kind):
+        return
+    seen = uncomputed.of_parts(made) if type(made) is value else uncomputed.overwritten(value)
+    if found := [f for f in seen if f.mistake.id in kind.ids]:
+        known = [named for named in result.mistakes if named.id not in {f.mistake.id for f in found}]
+        result.mistakes = [*known, *(located(f, value, source, made) for f in found)]
+        result.verdict, result.stub = "mistake", ""
+
+
+def _of_both_sides(value: Any, kind: Kind) -> Kind:
+    """What is to be filled in: of what was tried as a decoder and takes the ids of both languages, the whole."""
+    names = [{*words(p.name)} for p in parameters_of(getattr(value, "forward", value))]
+    takes_both = all(any(side & name and IDS & name for name in names) for side in (SOURCE, TARGET))
+    return KINDS["Transformer"] if takes_both and kind.name in ("DecoderOnly", "TokenDecoder") else kind
+
+
+def _before_its_forward(finding: Finding, outcome: Outcome, value: Any) -> list[Finding]:
+    """The mistake with which the constructor stops already of a class of which another is told: it has no forward."""
+    error = outcome.error if outcome.stage == "built" and no_forward.finding(value) is not None else None
+    own = [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error else None) if is_learners(frame)]
+    made = getattr(vars(value).get("__init__"), "__code__", None)
+    first = crash_finding(error) if isinstance(error, Exception) and own and own[-1].f_code is made else None
+    return [first] if first is not None and first.evidence != finding.evidence else []
+
+
+def _stops_in(error: BaseException | None, value: Any) -> bool:
+    """Whether something stops in a class's own code, and in none of its parts, which may stop as well."""
+    own = [getattr(getattr(member, "__func__", member), "__code__", None) for member in vars(value).values()]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+    if isinstance(error, CalledOtherwise):  # in the reference, in whose place it is to stop
+        frames = [frame for frame in frames if is_learners(frame)]
+    return bool(frames) and frames[-1].f_code in filter(None, own)
+
+
+def _lacks(error: BaseException | None, source: Source) -> bool:
+    """Whether it stopped for what is not there: words of a vocabulary, a file, what a line that was left out makes."""
+    is_there = not isinstance(error, (KeyError, FileNotFoundError)) and not hasattr(error, "placeholder")
+    return not is_there or (type(error) is NameError and is_left_out(str(error.name), source))
+
+
+def is_left_out(name: str, source: Source) -> bool:
+    """Whether a line of the file, which could not be run, gives a name its value: EOS = vocabulary["<eos>"]."""
+    return re.search(rf"^{re.escape(name)}\s*[:=]", source.text, re.MULTILINE) is not None
