@@ -122,6 +122,8 @@ class Attention(nn.Module):
             return x[:, None]
         if self.recipe.split == "view":
             return x.reshape(B, heads, L, E // heads)
+        if self.recipe.split == "behind the tokens":  # the heads of a token are in the place of tokens
+            return x.reshape(B, L, heads, E // heads)
         if self.recipe.split == "interleaved":
             return x.reshape(B, L, E // heads, heads).permute(0, 3, 1, 2)
         return x.reshape(B, L, heads, E // heads).transpose(1, 2)  # (B, L, E) -> (B, heads, L, d_k)
@@ -130,6 +132,8 @@ class Attention(nn.Module):
         B, h, T, d_k = heads.shape
         if self.recipe.merge == "view":
             return heads.reshape(B, T, h * d_k)
+        if self.recipe.merge == "as they are":
+            return heads.flatten(2)
         if self.recipe.merge == "interleaved":
             return heads.permute(0, 2, 3, 1).reshape(B, T, h * d_k)
         merged = heads.transpose(1, 2).flatten(2)  # (B, T, E)

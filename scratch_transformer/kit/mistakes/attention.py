@@ -13,6 +13,8 @@ WEIGHTS_APART = "weights and values are summed each on its own"
 OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
 ZERO_TIMES_INFINITY = "the mask times -inf"
 CUT_OFF = "exp(x) is cut off at a largest number, above which all x count alike"
+AMONG_HEADS = "heads stay behind the tokens: those of one token attend to each other, and tokens never do"
+"""A form of A13, of scores (batch, length, heads, heads)."""
 ONE_HEAD = "one head of all features"
 ONE_TURNED = "one head of all features, merged as if there were several"
 NEAR_ZERO = "filled with a number near 0, which is far from -∞"
@@ -377,8 +379,8 @@ print("after one call:", mask)
         title="heads split by view alone",
         does="Cuts (batch, length, d_model) into (batch, heads, length, d_k) by view or reshape alone. That mixes "
         "positions: each head gets a part of the sentence instead of a part of the features. Or heads are not split, "
-        "and one attends for all. Heads of every h-th feature are heads all the same: only weights of other code do "
-        "not fit.",
+        "and one attends for all; or not moved before the tokens, and no token sees another. Heads of every h-th "
+        "feature are heads all the same: only weights of other code do not fit.",
         expected="view(batch, length, heads, d_k), then transpose(1, 2).",
         fix="x.view(B, T, heads, d_k).transpose(1, 2).",
         source=HEADS,
@@ -386,6 +388,7 @@ print("after one call:", mask)
         changes={
             "": {"split": "view"},
             "every h-th feature": {"split": "interleaved"},
+            AMONG_HEADS: {"split": "behind the tokens", "merge": "as they are"},
             ONE_HEAD: {"split": "not at all"},
             ONE_TURNED: {"split": "not at all", "merge": "features first"},
             "one head of all features, with √d_k of several": {"split": "not at all", "scale": "1/sqrt(d_k/h)"},

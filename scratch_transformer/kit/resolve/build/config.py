@@ -35,6 +35,7 @@ WORDS: dict[str, Any] = {
     "device": "cpu",
     "dtype": None,
     "multipleof": 1,
+    "batch": 2,
     **dict.fromkeys(("modeltype", "modelname", "preset", "pretrained"), None),  # sizes are given one by one
 }
 CAUSAL = re.compile(r"(is|use)?causal(mask|attention|attn)?")
