@@ -39,7 +39,8 @@ def layouts(
     parameters: Parameters, shapes: Shapes, settings: Mapping[str, int], kind_of: KindOf, choices: Mapping[type, int]
 ) -> Iterator[tuple[str, Layout]]:
     """Layouts to try, the likeliest first. choices: for classes of attention, which of its layouts was right."""
-    ours, theirs = canonical_units(shapes), learner_units(parameters, kind_of)
+    ours = canonical_units(shapes)
+    theirs = learner_units(parameters, kind_of, any(unit.kind == "attention" and not unit.path for unit in ours))
     if not any(unit.path.startswith("layers.") or ".layers." in unit.path for unit in ours):  # no stack
         for unit in [*ours, *theirs]:
             unit.layer = None

@@ -135,9 +135,9 @@ def _shared(names: Iterable[str]) -> str:
     return "".join(f"{parts[0]}." for parts in alike)
 
 
-def learner_units(parameters: Parameters, kind_of: KindOf) -> list[Unit]:
-    """The units of a learner's module, in the order in which they were made."""
-    attentions, is_raw = _attentions(parameters, kind_of), raw_test(parameters)
+def learner_units(parameters: Parameters, kind_of: KindOf, is_attention: bool) -> list[Unit]:
+    """The units of a learner's module, in the order in which they were made. is_attention: as which it is tried."""
+    attentions, is_raw = _attentions(parameters, kind_of, is_attention), raw_test(parameters)
     modules, shared = dict(walk(parameters.module)), _shared(parameters.positions)
     units: dict[str, Unit] = {}
     for name, positions in parameters.positions.items():
@@ -450,11 +450,14 @@ def _in_norm(name: str, owner: nn.Module | None, kind_of: KindOf) -> bool:
     return is_norm or re.search(NORM, name.lower()) is not None
 
 
-def _attentions(parameters: Parameters, kind_of: KindOf) -> list[str]:
-    """The paths of the modules that are attentions: of a class known as one, or named so with weights q, k and v."""
+def _attentions(parameters: Parameters, kind_of: KindOf, is_attention: bool) -> list[str]:
+    """The paths of the modules that are attentions: of a class known as one, or named so with weights q, k and v.
+
+    The whole is one where it is tried as one: what is guessed of its class first may be wrong.
+    """
     found: list[str] = []
     for path, module in walk(parameters.module):
-        if any(path.startswith(f"{other}.") for other in found):
+        if any(path.startswith(f"{other}.") for other in found) or not (path or is_attention):
             continue
         own = [
             name[len(path) + 1 :] if path else name
