@@ -11,6 +11,7 @@ from scratch_transformer.kit.report.fixes import REWRITES, fixed
 PROPOSED = [
     ("LN1", "", "std = x.std(-1, keepdim=True)", "std = x.std(-1, keepdim=True, unbiased=False)"),
     ("LN1", "", "v = x.var(dim=-1, unbiased=False)", None),
+    ("LN1", "", "std = x.std()", "std = x.std(unbiased=False)"),
     ("LN2", "", "return g * (x - m) / (std + self.eps) + b", "return g * (x - m) / (std**2 + self.eps) ** 0.5 + b"),
     ("LN2", "", "return g*(x-m)/(std+self.eps)+b", "return g*(x-m)/(std**2 + self.eps) ** 0.5+b"),
     ("LN2", "", "return x / (std + self.cfg.eps)", "return x / (std**2 + self.cfg.eps) ** 0.5"),

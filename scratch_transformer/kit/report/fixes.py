@@ -105,7 +105,6 @@ def settled_by(id: str, line: str) -> str:
 ANNOTATION = r"(?: ?: ?[\w.]+(?:\[[\w., ]*\])?(?: ?\| ?None)?)? ?"
 """Of a parameter, before its default: float, Optional[float]."""
 REWRITES: Mapping[str, tuple[str, str]] = {
-    "LN1": (r"(\.(?:std|var)\((?:(?!unbiased|correction|ddof)[^()]|\([^()]*\))*)\)", r"\1, unbiased=False)"),
     "LN3": (
         rf"(\beps\w*{ANNOTATION}= ?)(?!1e-0?5\b|0\.00001\b|10 ?\*\* ?\(?-5\b)"
         r"(?:10 ?\*\* ?(?:\(-\d+\)|-\d+)|\d(?:[\d.]|e-\d)*)",
@@ -177,8 +176,14 @@ def _kept(code: str) -> str:
     return kept if kept == code else re.sub(r"-\s*1e-\d+", INF, kept, count=1)
 
 
+def _by_n(code: str) -> str:
+    """x.std(-1), and x.std() of all numbers: divided by n."""
+    found = re.search(r"\.(?:std|var)\(((?:(?!unbiased|correction|ddof)[^()]|\([^()]*\))*)\)", code)
+    return f"{code[: found.end(1)]}{', ' * bool(found[1])}unbiased=False{code[found.end(1) :]}" if found else code
+
+
 WRITTEN: Mapping[str, Rewrite] = {
-    "A19": _checked, "A24": _kept, "A31": _asked_for, "B12": _in_training, "LN2": _inside,
+    "A19": _checked, "A24": _kept, "A31": _asked_for, "B12": _in_training, "LN1": _by_n, "LN2": _inside,
 }  # fmt: skip
 """What takes more than one pattern."""
 

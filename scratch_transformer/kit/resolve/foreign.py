@@ -33,6 +33,7 @@ from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.other_designs import SAID
+from scratch_transformer.kit.resolve.standardized import STANDARDIZES, standardizes
 
 A_TEST = "a test"
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
@@ -80,7 +81,7 @@ NOTHING = (
     RETURNS_NOTHING,
     OF_ITS_MODEL,
     SAID.partition("{")[0],
-    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS, LISTS)),
+    *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS, LISTS, STANDARDIZES)),
 )
 """How the reasons begin for which there is nothing to judge."""
 
@@ -320,7 +321,7 @@ def _of_function(tree: Any) -> str:
         return "it makes a configuration"
     if OF_STATES.search(tree.name) and returned and all(ONE_FEATURE.search(ast.unparse(value)) for value in returned):
         return "it makes a mask of states: their padding is set to 0, and no scores are hidden"
-    return ""
+    return standardizes(tree)
 
 
 OF_STATES = re.compile("non_?pad", re.I)
