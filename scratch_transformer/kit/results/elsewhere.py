@@ -9,13 +9,14 @@ from typing import Any
 
 from scratch_transformer.kit.definitions import file_of
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge.detectors import inventory
-from scratch_transformer.kit.kind import Diagnosis, Finding, Verdict
+from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.report.finding import FINE, Result
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.results.inherited import of_parts
+from scratch_transformer.kit.results.inherited import what_else
 from scratch_transformer.kit.results.locating import located
+from scratch_transformer.kit.results.parts import owner_of
 from scratch_transformer.kit.results.stopped import Stopped
+from scratch_transformer.kit.results.whole import Whole
 
 
 class Elsewhere:
@@ -42,7 +43,7 @@ class Elsewhere:
     def with_stops(self, result: Result, source: Source) -> Result:
         """With what makes parts of other files stop, which have no report here, first: it stops the whole."""
         parts = [
-            cls for cls in self.learned if cls in self.stopped.findings and self.stopped.names(cls) & {*result.replaced}
+            cls for cls in self.learned if cls in self.stopped.findings and self.stopped.goes_by(cls, result.replaced)
         ]
         found = [located(self.stopped.findings[cls], cls, source) for cls in parts]
         if found:
@@ -50,6 +51,23 @@ class Elsewhere:
             result.inherited = [id for id in result.inherited if id not in {named.id for named in found}]
             result.unreported = self.unreported(result.inherited)
         return result
+
+    def with_unsaid(self, result: Result, whole: Whole) -> Result:
+        """With what is wrong in parts of other files where nothing else explains the whole."""
+        unsaid = unsaid_of(whole.diagnosis, whole.parts.silent)
+        if unsaid:
+            result.verdict, result.unexplained = "mistake", False
+            found = [located(self._as_its_parts(f), whole.value, whole.source, whole.made) for f in unsaid]
+            result.mistakes = [*found, *result.mistakes]
+            result.limits.append(what_else([f.mistake.id for f in unsaid]))
+        return result
+
+    def _as_its_parts(self, finding: Finding) -> Finding:
+        """What numbers say of a part, and not of the whole in which it is told."""
+        if not finding.evidence:
+            return finding
+        name = getattr(owner_of(finding, self.library), "__name__", "part")
+        return replace(finding, evidence=f"Of its {name} by itself: {finding.evidence}")
 
     def unreported(self, ids: Sequence[str]) -> list[str]:
         """The parts of files that were not given which have any of these mistakes: "Attention of layers.py"."""
@@ -76,22 +94,3 @@ def unsaid_of(diagnosis: Diagnosis, silent: Sequence[Diagnosis]) -> list[Finding
     found = [f for part in wrong for f in part.findings if f.severity == "mistake" or f.mistake.changes]
     own = {f.mistake.id: f for f in found if f.mistake.id not in diagnosis.ids}
     return list(own.values()) if diagnosis.verdict == "unknown mismatch" or diagnosis.unexplained else []
-
-
-def with_those_elsewhere(
-    diagnosis: Diagnosis, silent: Sequence[Diagnosis], within: Sequence[Diagnosis], source: Source
-) -> Diagnosis:
-    """With the mistakes of parts in other files that no numbers of the whole show: what a norm starts with, dropout.
-
-    And what is harmless, which nothing else tells of. Not where the file of the whole fills the norms itself.
-    """
-    if diagnosis.verdict in ("unknown mismatch", "crashed"):
-        return diagnosis
-    fills = inventory.FILLS_NORMS.search(source.text)
-    known = {*diagnosis.ids, *of_parts(diagnosis, within), *({"LN13"} if fills else ())}
-    found = [f for part in silent if not part.unexplained for f in part.findings]
-    own = {f.mistake.id: f for f in found if not f.mistake.changes and f.mistake.id not in known}
-    severe, harmless = ([f for f in own.values() if f.severity == one] for one in ("mistake", "harmless"))
-    costs_nothing = bool(harmless) and diagnosis.verdict == "matches the builtin"
-    verdict: Verdict = "mistake" if severe else "harmless deviation" if costs_nothing else diagnosis.verdict
-    return replace(diagnosis, findings=(*severe, *diagnosis.findings, *harmless), verdict=verdict)

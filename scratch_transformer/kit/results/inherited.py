@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from scratch_transformer.kit.kind import Diagnosis, Finding, Kind
+from scratch_transformer.kit.kind import LAYERS, Diagnosis, Finding
+from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.report import lines
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.results.parts import OF_PADDING, names_any
 from scratch_transformer.kit.results.stopped import RUNS
@@ -13,6 +15,35 @@ from scratch_transformer.kit.results.stopped import RUNS
 WITHOUT_POSITIONS = "P13"
 OF_PARTS = ("A18", "LN4")
 """What is looked for in attention, or a norm, alone, though a whole can have it."""
+
+
+class Inherited(NamedTuple):
+    """The ids of the mistakes that a whole has of its parts."""
+
+    shared: list[str]
+    """Which its own numbers show as well."""
+    beside: list[str]
+    """Which its numbers cannot show, or did not."""
+    stopping: list[str]
+    """With which those parts stop in whose places the reference stands."""
+    hidden: list[str]
+    """Which are not looked for in a whole."""
+
+
+def what_else(ids: Sequence[str]) -> str:
+    """That these mistakes may not be all of it."""
+    return f"What differs in it besides {' and '.join(ids)}, if anything, was not found."
+
+
+def shared_by(diagnosis: Diagnosis, within: Sequence[Diagnosis], value: Any) -> list[str]:
+    """Mistakes that a whole shows and a part has too: they are the part's.
+
+    A layer's mistake around a sublayer may be its own all the same.
+    """
+    of_parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
+    own = dict.fromkeys(f.mistake.id for f in diagnosis.findings if f.severity != "note")
+    is_layer = diagnosis.kind.endswith(LAYERS)
+    return [id for id in own if id in of_parts and not (is_layer and lines.is_made_in(id, value))]
 
 
 def of_parts(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> list[str]:
@@ -40,12 +71,12 @@ def _is_of(diagnosis: Diagnosis, finding: Finding) -> bool:
     return finding.mistake.id == WITHOUT_POSITIONS and diagnosis.recipe.positions == "none"
 
 
-def hidden_in(diagnosis: Diagnosis, within: Sequence[Diagnosis], kind: Kind, value: Any) -> list[str]:
+def hidden_in(diagnosis: Diagnosis, within: Sequence[Diagnosis], value: Any) -> list[str]:
     """What its parts have and is not looked for in a whole, or does not show there: told of, whatever its numbers say.
 
     A mask on padding's queries shows where real words stand behind padding, in what hands masks on.
     """
-    is_unknown = diagnosis.verdict == "unknown mismatch"
+    is_unknown, kind = diagnosis.verdict == "unknown mismatch", KINDS[diagnosis.kind]
     hidden = [
         f.mistake.id
         for part in within

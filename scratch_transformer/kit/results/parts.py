@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from scratch_transformer.kit.definitions import nodes_of
-from scratch_transformer.kit.kind import NO_MASK, Diagnosis
+from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.library.library import Library
-from scratch_transformer.kit.resolve.trials.probing import masks_come_together
+from scratch_transformer.kit.resolve.trials.probing import masks_come_together, never_called
 from scratch_transformer.kit.results.locating import modules_of
 
 OVERWRITTEN = "A29"
@@ -27,14 +27,43 @@ GIVEN_MASKS = ("A8", "A24", "A31", "A32")
 OF_MASKS, OF_PADDING = re.compile(r"(?i)mask|tril|triu|causal"), re.compile(r"(?i)mask|pad")
 
 
-def as_made(part: Diagnosis, whole: Resolved | None, library: Library) -> Diagnosis:
+class Parts(NamedTuple):
+    """What was found out about the parts of a whole: of all, of those with a report of their own, of the others."""
+
+    every: tuple[Diagnosis, ...]
+    within: tuple[Diagnosis, ...]
+    silent: tuple[Diagnosis, ...]
+
+
+def parts_of(value: Any, one: Resolved | None, diagnosis: Diagnosis, library: Library) -> Parts:
+    """Of a class or function, as it was resolved, with what was found out about it."""
+    if one is None:
+        return Parts((), (), ())
+    idle = never_called(one) if diagnosis.verdict == "unknown mismatch" else ()
+    every = library.parts_of(one.made, idle)
+    no_mask = _hands_no_mask_on(value, diagnosis)
+    within, silent = list[Diagnosis](), list[Diagnosis]()
+    for part in every:
+        known = _as_made(part, one, library)
+        is_silent = any(part is other for other in library.silent)
+        (silent if is_silent else within).append(_but_for_given_masks(known) if no_mask else known)
+    return Parts(every, tuple(within), tuple(silent))
+
+
+def owner_of(found: Diagnosis | Finding, library: Library) -> Any:
+    """The class or function about which something was found out; None if that is not known."""
+    known = library.diagnoses.items()
+    return next((thing for thing, one in known if one is found or any(f is found for f in one.findings)), None)
+
+
+def _as_made(part: Diagnosis, whole: Resolved, library: Library) -> Diagnosis:
     """What was found out about a class, without what none of those has, or shows, which a whole makes of it."""
-    cls = next((thing for thing, known in library.diagnoses.items() if known is part), None)
-    own = [module for module in modules_of(whole.made if whole is not None else None) if type(module) is cls]
+    cls = owner_of(part, library)
+    own = [module for module in modules_of(whole.made) if type(module) is cls]
     asked = [(f, OF_ATTRIBUTES.match(f.evidence) if f.mistake.id in KEPT_AS else None) for f in part.findings]
     lacking = [f for f, said in asked if own and said and not any(_has(module, said[1]) for module in own)]
     lost = [f for f in part.findings if f.mistake.id == OVERWRITTEN and own and not f.name]
-    if lost and whole is not None and not masks_come_together(whole, type(own[0])):
+    if lost and not masks_come_together(whole, type(own[0])):
         lacking += lost
     return replace(part, findings=tuple(f for f in part.findings if f not in lacking)) if lacking else part
 
@@ -47,7 +76,7 @@ def _has(module: nn.Module, path: str) -> bool:
     return kept is not None
 
 
-def hands_no_mask_on(value: Any, diagnosis: Diagnosis) -> bool:
+def _hands_no_mask_on(value: Any, diagnosis: Diagnosis) -> bool:
     """Whether a whole takes no mask, and makes none that it could give its parts."""
     return NO_MASK in diagnosis.limits and not names_any(OF_MASKS, value)
 
@@ -60,7 +89,7 @@ def names_any(pattern: re.Pattern[str], value: Any) -> bool:
     return any(pattern.search(name) for name in named if isinstance(name, str))
 
 
-def but_for_given_masks(part: Diagnosis) -> Diagnosis:
+def _but_for_given_masks(part: Diagnosis) -> Diagnosis:
     """What was found out about a part, as far as it is true of a whole that gives it no mask."""
     of_given = GIVEN_MASKS if "mask" in KINDS[part.kind].inputs else GIVEN_MASKS[1:]
     return replace(part, findings=tuple(f for f in part.findings if f.mistake.id not in of_given))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from contextlib import nullcontext
 from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import leads_to
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.judge.stops import no_forward, no_return, selfless
 from scratch_transformer.kit.judge.stops.crashes import crash_finding, first_finding
@@ -71,10 +73,6 @@ class Stopped:
         self.broken.pop(value, None)
         return self.findings.pop(value, None), self.raised.pop(value, None)
 
-    def names(self, part: Any) -> set[str]:
-        """What stands in for a part is called like it, or like its kind."""
-        return {getattr(part, "__name__", ""), *self.library.guesses.get(part, ())[:1]}
-
     def part_at_fault(self, error: BaseException | None, value: Any, outcome: Outcome) -> Any:
         """The part of what stops that stops by itself: in which the error happened, else one that it has.
 
@@ -89,11 +87,21 @@ class Stopped:
         asked = construct.annotations_of(value).values() if isinstance(error, config.Unknown) else ()
         lent = supplied.names(outcome.made)  # in place of what stops when it is built
         wanted = [cls for cls in asked if cls in self.broken]
-        wanted += [cls for cls in self.broken if cls is not value and self.names(cls) & {*lent}]
-        wanted += self.kept(outcome.made)
+        wanted += [cls for cls in self.broken if cls is not value and self.goes_by(cls, lent)]
+        wanted += self._kept(outcome.made)
         return supplied.culprit(error, value, self.broken) or next(had, None) or next(iter(wanted), None)
 
-    def kept(self, made: Any) -> list[Any]:
+    def ids_within(self, value: Any, made: Any, lent: Collection[str]) -> set[str]:
+        """The mistakes with which parts of something stop. lent: the names of those for which the reference stands."""
+        deeper = [one for part in leads_to(value) if self.goes_by(part, lent) for one in leads_to(part)]
+        found = {id for part, id in self.broken.items() if self.goes_by(part, lent) or part in deeper}
+        return found | {self.broken[cls] for cls in self._kept(made)}
+
+    def goes_by(self, part: Any, names: Collection[str]) -> bool:
+        """Whether what stands in for a part, which is called like it, or like its kind, has one of these names."""
+        return not {getattr(part, "__name__", ""), *self.library.guesses.get(part, ())[:1]}.isdisjoint(names)
+
+    def _kept(self, made: Any) -> list[Any]:
         """The classes that are broken of what a module keeps, or a part of it, and is no module itself."""
         parts = made.modules() if isinstance(made, nn.Module) else ()
         return [type(one) for part in parts for one in vars(part).values() if type(one) in self.broken]

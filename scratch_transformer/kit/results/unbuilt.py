@@ -44,44 +44,57 @@ class Unbuilt:
         self.library, self.stopped, self.elsewhere, self.only = library, stopped, elsewhere, only
 
     def of(self, result: Result, value: Any, outcome: Outcome, source: Source) -> Result:
-        error, kind = outcome.error, outcome.kind
-        if isinstance(error, NotImplementedError):  # an exercise as it was handed out
-            result.verdict, result.problem = foreign.NOT_WRITTEN, str(error)
+        """The mistake with which it stops, if one is known; or what it stops with, or why it is not judged."""
+        if (why := self._why_not_judged(result.name, outcome, source)) is not None:
+            result.verdict, result.problem = why
             return result
-        if absent := foreign.lacks(error):
-            result.verdict, result.problem = absent, outcome.problem
-            return result
-        if "next_logits" in kind.inputs and self.only != result.name:
-            heard = [error, *(self.library.heard.values() if OF_TEXTS.search(str(error)) else ())]
-            lacking = next((one for one in heard if _lacks(one, source)), None)
-            if outcome.unknown or lacking is not None:
-                piece = foreign.NOT_ALONE.format(", ".join(outcome.unknown))
-                result.verdict = piece if outcome.unknown else foreign.not_loaded(lacking)
-                return result
-        in_vain = is_asked_in_vain(error) and not isinstance(error, NameError)
         finding, error = self.stopped.why(value, outcome)
-        asked = read_in_vain(error)[0] if finding is not None and error is not None else ""
-        if in_vain and asked != ToyModel.__name__:  # else what it asks for is nowhere in its file
+        if _asks_its_model(outcome.error, finding, error):
             result.verdict = foreign.OF_ITS_MODEL
             return result
         is_own = finding is not None and (_stops_in(error, value) or of_its_forward(value) is not None)
-        inherited = None if is_own else self.stopped.part_at_fault(error, value, outcome)
-        if inherited is not None:
-            finding = None  # it is said of the part
+        part = None if is_own else self.stopped.part_at_fault(error, value, outcome)
+        if part is not None:
+            finding, result.inherited = None, [self.stopped.broken[part]]  # it is said of the part
         if finding is not None:
             also = _before_its_forward(finding, outcome, value)
             error = outcome.error if also else error  # nobody comes to call it
             later = later_stops.finding(value, finding.evidence) if is_own and outcome.stage == "built" else None
             told = (*also, finding, *([later] if later is not None and finding.mistake.id == RUNS else ()))
             result.mistakes = [located(one, value, source, outcome.made) for one in told]
-        result.inherited = [self.stopped.broken[inherited]] if inherited is not None else []
         result.unreported = self.elsewhere.unreported(result.inherited)
-        severe = (finding is not None and finding.severity == "mistake") or inherited is not None
-        result.limits += [NOT_JUDGED] if severe else []
-        result.verdict = "mistake" if severe else "could not be built" if outcome.stage == "built" else "crashed"
         result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
-        result.stub = "" if severe else stubs.stub(_of_both_sides(value, kind), result.name, source.module)
+        if part is not None or (finding is not None and finding.severity == "mistake"):
+            result.verdict = "mistake"
+            result.limits.append(NOT_JUDGED)
+        else:
+            result.verdict = "could not be built" if outcome.stage == "built" else "crashed"
+            result.stub = stubs.stub(_of_both_sides(value, outcome.kind), result.name, source.module)
         return result
+
+    def _why_not_judged(self, name: str, outcome: Outcome, source: Source) -> tuple[str, str] | None:
+        """The verdict on an exercise that is not written yet, or on what lacks what it needs; and what it says."""
+        error = outcome.error
+        if isinstance(error, NotImplementedError):  # an exercise as it was handed out
+            return foreign.NOT_WRITTEN, str(error)
+        if absent := foreign.lacks(error):
+            return absent, outcome.problem
+        if "next_logits" not in outcome.kind.inputs or self.only == name:
+            return None
+        if outcome.unknown:
+            return foreign.NOT_ALONE.format(", ".join(outcome.unknown)), ""
+        heard = [error, *(self.library.heard.values() if OF_TEXTS.search(str(error)) else ())]
+        lacking = next((one for one in heard if _lacks(one, source)), None)
+        return (foreign.not_loaded(lacking), "") if lacking is not None else None
+
+
+def _asks_its_model(first: BaseException | None, finding: Finding | None, error: BaseException | None) -> bool:
+    """Whether it stops as the model that it is given for its own lacks something; not if that is nowhere in its file.
+
+    finding, error: why it stops, whatever it stopped with first.
+    """
+    asked = read_in_vain(error)[0] if finding is not None and error is not None else ""
+    return is_asked_in_vain(first) and not isinstance(first, NameError) and asked != ToyModel.__name__
 
 
 def add_what_shows(result: Result, value: Any, outcome: Outcome, source: Source) -> None:
