@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.definitions import nodes_of, source_of
 from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -24,6 +24,8 @@ KEPT_AS = ("A30", "B10", "B32", "P5")
 OF_ATTRIBUTES = re.compile(r"self\.(\w+(?:\.\w+)*)")
 GIVEN_MASKS = ("A8", "A24", "A31", "A32")
 """Mistakes with a mask that is given; what makes its own blocks with a number (A8) whatever it is given."""
+OF_DROPOUT = ("A17", "A40", "B6", "B24", "B34")
+"""What is wrong with where a part drops out."""
 OF_MASKS, OF_PADDING = re.compile(r"(?i)mask|tril|triu|causal"), re.compile(r"(?i)mask|pad")
 
 
@@ -65,6 +67,9 @@ def _as_made(part: Diagnosis, whole: Resolved, library: Library) -> Diagnosis:
     lost = [f for f in part.findings if f.mistake.id == OVERWRITTEN and own and not f.name]
     if lost and not masks_come_together(whole, type(own[0])):
         lacking += lost
+    dropped = [f for f in part.findings if f.mistake.id in OF_DROPOUT]
+    if dropped and _never_drops(whole):
+        lacking += dropped
     return replace(part, findings=tuple(f for f in part.findings if f not in lacking)) if lacking else part
 
 
@@ -93,3 +98,19 @@ def _but_for_given_masks(part: Diagnosis) -> Diagnosis:
     """What was found out about a part, as far as it is true of a whole that gives it no mask."""
     of_given = GIVEN_MASKS if "mask" in KINDS[part.kind].inputs else GIVEN_MASKS[1:]
     return replace(part, findings=tuple(f for f in part.findings if f.mistake.id not in of_given))
+
+
+def _never_drops(whole: Resolved) -> bool:
+    """Whether a whole takes no dropout, and leaves that of its parts at their default, which is 0."""
+    module = whole.module
+    cls: Any = type(whole.made)
+    drops = [part.p for part in (module.modules() if module is not None else ()) if isinstance(part, nn.Dropout)]
+    if not drops or any(drops) or "drop" in source_of(cls).lower():
+        return False
+    try:
+        whole.rebuild(dropout=0.5)
+    except KeyError:  # it has no such setting
+        return True
+    except Exception:  # the learner's code may raise anything
+        return False
+    return False
