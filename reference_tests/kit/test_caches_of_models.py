@@ -363,3 +363,90 @@ def test_keys_and_values_may_be_kept_apart_and_returned_in_a_dictionary(changed,
         text = text.replace(old, new)
     result = check_text(text, tmp_path)["CausalSelfAttention"]
     assert [id for id in result.ids if id != "A19"] == ids and not any("cache" in one for one in result.limits), result
+
+
+DICTIONARIES = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h = num_heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+
+    def forward(self, x, cos, sin, held=None):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        begin = held["k"].size(2) if held else 0
+        q, k = turned(q, cos, sin, BEGIN), turned(k, cos, sin, BEGIN)
+        if held is not None:
+            if "k" in held:
+                k, v = torch.cat([held["k"], k], 2), torch.cat([held["v"], v], 2)
+            held["k"], held["v"] = k, v
+        hidden = torch.ones(q.size(2), k.size(2), dtype=torch.bool).triu(1 + k.size(2) - q.size(2))
+        scores = (q @ k.mT / math.sqrt(q.size(-1))).masked_fill(hidden, float("-inf"))
+        return self.wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def turned(x, cos, sin, begin):
+    length = x.size(2)
+    first, second = x.chunk(2, -1)
+    turned_by_half = torch.cat((-second, first), -1)
+    return x * ROWS_OF_COS + turned_by_half * sin[begin : begin + length]
+
+
+class Network(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.gate, self.up = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.norm1, self.norm2 = nn.RMSNorm(d_model, 1e-6), nn.RMSNorm(d_model, 1e-6)
+        self.attention, self.network = Attention(d_model, num_heads), Network(d_model, d_ff)
+
+    def forward(self, x, cos, sin, held=None):
+        x = x + self.attention(self.norm1(x), cos, sin, held)
+        return x + self.network(self.norm2(x))
+
+
+class LlamaModel(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.embedding, self.norm = nn.Embedding(vocab_size, d_model), nn.RMSNorm(d_model, 1e-6)
+        self.blocks = nn.ModuleList([Block(d_model, num_heads, d_ff) for _ in range(num_layers)])
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        rates = 10000.0 ** (-torch.arange(0, d_model // num_heads, 2).float() / (d_model // num_heads))
+        angles = torch.outer(torch.arange(max_len).float(), rates).repeat(1, 2)
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def forward(self, ids, kv_cachesANNOTATED=None):
+        x = self.embedding(ids)
+        for i, block in enumerate(self.blocks):
+            x = block(x, self.cos, self.sin, None if kv_caches is None else kv_caches[i])
+        return self.head(self.norm(x))
+"""
+FROM_BEGIN = "cos[begin : begin + length]"
+
+
+@pytest.mark.parametrize("annotated", ["", ": list | None"])
+@pytest.mark.parametrize("begin, ids", [("begin", []), ("0", ["P7"])])
+def test_a_list_of_dictionaries_that_fill(annotated, begin, ids, tmp_path):
+    text = DICTIONARIES.replace("ANNOTATED", annotated).replace("ROWS_OF_COS", FROM_BEGIN).replace("BEGIN", begin)
+    result = check_text(text, tmp_path, {"LlamaModel"})["LlamaModel"]
+    assert result.severe == ids, result
+    assert ids or any("With its cache" in note for note in result.notes)
+
+
+def test_the_first_rows_of_a_table_are_shown_with_the_rows_that_are_meant(tmp_path):
+    text = DICTIONARIES.replace("ANNOTATED", "").replace("ROWS_OF_COS", "cos[:length]").replace("BEGIN", "begin")
+    text = text.replace("sin[begin : begin + length]", "sin[:length]")
+    result = check_text(text, tmp_path, {"LlamaModel"})["LlamaModel"]
+    (found,) = (one for one in result.mistakes if one.id == "P7")
+    assert "cos[:length]" in found.shown
+    assert found.fix == "cos[offset : offset + length], offset being the number of tokens already seen."

@@ -88,9 +88,12 @@ OF_TORCHS = "dropout_p=self.p if self.training else 0.0, in the call: that funct
 
 def settled_by(id: str, line: str) -> str:
     """The fix of a bias that is left out, as the line has it: by a setting, which is to be changed, or a parameter of
-    its own; of embeddings that are rows of one;
-    of dropout within torch's function. "" for anything else.
+    its own; of embeddings that are rows of one; of positions that are the first rows of a table; of dropout within
+    torch's function. "" for anything else.
     """
+    if id == "P7" and (cut := re.search(r"([\w.]+)\[(:, *)?: *([\w.]+(?:\(\w*\)|\[\w\])?)(?=[\],])", line)):
+        rows = f"{cut[1]}[{cut[2] or ''}offset : offset + {cut[3]}]"
+        return f"{rows}, offset being the number of tokens already seen."
     if id == "A14" and MATRIX.search(line):
         return "A vector beside each matrix, nn.Parameter(torch.zeros(d_model)), added to the product, if it is wanted."
     if id == "E2" and (row := re.search(r"(self\.[\w.]+)\[\w+\]", line)):

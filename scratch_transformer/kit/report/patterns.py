@@ -106,7 +106,10 @@ NETWORK_CALLED = r"(?i)self\.(\w*(feed|ffn|fnn|mlp|network)|ff|fc|lin)\w*\("
 SHIFTED = r"\+ *self\.(?!\w*eps)"
 ONE_HEADS = (ONE_HEAD, ONE_TURNED, f"{ONE_HEAD}, with √d_k of several")
 PRODUCTS = r" @ |matmul\(|bmm\(|einsum\(|scaled_dot_product_attention\("
+FIRST_POSITIONS = r"(?i)(cos|sin|freq|cis|pe|pos|rope|rot|table|angle)\w*\[(:, *)?: *[a-z]"
+"""The first rows of a table, however many tokens came before."""
 OF_FORMS: dict[tuple[str, str], str] = {
+    **{("P7", form): FIRST_POSITIONS for form in ("all the first", "all the first after a prompt")},
     ("P14", "the position's number in every feature"): r"arange\(",
     ("D9", ALL_BUT): r"\[.*: *-",
     ("D9", FROM_BELOW_ZERO): r"\[.*[\w)\]] *- *[\w.]+ *:|=.*(size\(|shape|len\().* - ",

@@ -1,4 +1,4 @@
-"""Caches that are objects: of a class of the learner's own, one or one for every layer, or a dictionary that fills."""
+"""Caches that are objects: of a class of the learner's own, one or one for every layer, or dictionaries that fill."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def makers(made: nn.Module, parameter: inspect.Parameter, settings: Mapping[str,
             yield partial(_one_each, count, cls, {**settings, "num_layers": 1}, namespace)
     if not said or re.search(r"dict", said, re.IGNORECASE):
         yield dict
+    if count and (not said or SEVERAL.search(said)):
+        yield partial(_empty_each, count)
 
 
 def advance(holder: Any, before: Mapping[str, int], length: int) -> None:
@@ -75,6 +77,10 @@ def _classes(namespace: Mapping[str, Any], module: str, said: str) -> list[type]
     named = [cls for cls in own if re.search(rf"\b{cls.__name__}\b", said)]
     called = [cls for cls in own if NAMED.search(plain(cls.__name__)) and not hasattr(cls, "forward")]
     return named or ([] if re.search("Tensor|dict", said, re.IGNORECASE) else called)
+
+
+def _empty_each(count: int) -> list[dict[Any, Any]]:
+    return [{} for _ in range(count)]
 
 
 def _one_each(count: int, cls: type, settings: Mapping[str, Any], namespace: Mapping[str, Any]) -> list[Any]:
