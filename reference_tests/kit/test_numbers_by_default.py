@@ -189,6 +189,28 @@ class RMSNorm(nn.Module):
     assert check_text(text, tmp_path)["RMSNorm"].ids == ["LN13"]
 
 
+IN_A_ROW = """
+class LayerNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.a, self.c = nn.Parameter(torch.FIRST(1, 1, d_model)), nn.Parameter(torch.zeros(1, 1, d_model))
+        self.eps = eps
+
+    def forward(self, x):
+        mean, variance = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)
+        return self.a * (x - mean) / torch.sqrt(variance + self.eps) + PLUS
+"""
+
+
+@pytest.mark.parametrize("first, plus, ids", [
+    ("ones", "self.c", []), ("randn", "self.c", ["LN13"]), ("ones", "torch.zeros_like(self.c)", ["LN6"])])  # fmt: skip
+def test_a_scale_may_have_axes_of_length_one(first, plus, ids, tmp_path):
+    """Its numbers are filled in: one that is forgotten shows."""
+    result = check_text(IN_A_ROW.replace("FIRST", first).replace("PLUS", plus), tmp_path)["LayerNorm"]
+    assert result.ids == ids and result.verdict != "unknown mismatch"
+    assert not any("was not checked" in note for note in result.notes)
+
+
 LEFT_OUT = """
 class FeedForward(nn.Module):
     def __init__(self, d_model, d_ff=None):

@@ -65,7 +65,8 @@ class Parameters:
             if name not in kept or kept[name].shape != tensor.shape:
                 kept[name] = tensor.detach().double().clone()
         self.first = self._vector(kept)
-        self.initial = {name: values.detach().clone() for name, values in self.tensors.items() if values.dim() < 2}
+        vectors = {name: values for name, values in self.tensors.items() if values.squeeze().dim() < 2}
+        self.initial = {name: values.detach().clone() for name, values in vectors.items()}
         registered = {id(values) for values in module.parameters()}
         self.unregistered = [name for name, values in self.tensors.items() if id(values) not in registered]
 

@@ -147,6 +147,8 @@ def learner_units(parameters: Parameters, kind_of: KindOf, is_attention: bool) -
             unit.names.append(name[len(home) + 1 :] if home else name)
             continue
         path, _, last = name.rpartition(".")
+        if _in_norm("", modules.get(path), kind_of) and positions.numel() == max(positions.shape, default=1):
+            positions = positions.flatten()  # a scale of shape (1, d_model)
         bias = positions.dim() == 1 and re.search(r"bias|beta|shift|(^|_)b(_?\d)?$", last) is not None
         raw = last not in ("weight", "bias") and positions.dim() >= 2
         matrix = None if raw else _matrix_of(name, parameters)
