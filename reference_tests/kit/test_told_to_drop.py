@@ -133,3 +133,44 @@ def test_a_dropout_that_is_made_in_every_call_is_shown_where_it_is_made(tmp_path
     (found,) = check_text(MADE, tmp_path)["FeedForward"].mistakes
     assert found.id == "B12" and "in the constructor" in found.fix
     assert found.shown.strip() == "return self.second(nn.Dropout(self.p)(x))"
+
+
+TELLS_ITSELF = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads, d_rate=0.0):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.heads, self.p, self.qkv = num_heads, d_rate, nn.Linear(d_model, 3 * d_model)
+        self.out, self.drop = nn.Linear(d_model, d_model), nn.Dropout(d_rate)
+
+    def forward(self, x, trains=True):
+        DOES
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=self.p if self.training else 0.0)
+        return self.drop(self.out(y.transpose(1, 2).flatten(2)))
+"""
+
+
+@pytest.mark.parametrize("does, ids", [("self.training = trains", ["B12"]), ("assert trains", [])])
+def test_what_sets_its_own_mode_drops_out_in_evaluation(does, ids, tmp_path):
+    """With a probability of dropout that is called d_rate."""
+    found = check_text(TELLS_ITSELF.replace("DOES", does), tmp_path)["SelfAttention"].mistakes
+    assert [one.id for one in found] == ids
+    assert all(one.shown.strip().startswith(does) and "model.eval()" in one.fix for one in found)
+
+
+NETWORK = """
+class FeedForward(nn.Module):
+    def __init__(self, n_embd, h_dim=None):
+        super().__init__()
+        h_dim = h_dim or 4 * n_embd
+        self.net = nn.Sequential(nn.Linear(n_embd, WIDTH), nn.ReLU(), nn.Linear(WIDTH, n_embd))
+
+    def forward(self, x):
+        return self.net(x)
+"""
+
+
+@pytest.mark.parametrize("width, ids", [("4 * n_embd", ["B29"]), ("h_dim", [])])
+def test_h_dim_is_the_width_of_a_network(width, ids, tmp_path):
+    assert check_text(NETWORK.replace("WIDTH", width), tmp_path)["FeedForward"].severe == ids

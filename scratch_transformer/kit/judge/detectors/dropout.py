@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.definitions import is_own, line_at, nodes_of, parameters_of
 from scratch_transformer.kit.judge.detectors.scores import dropped_scores
-from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
+from scratch_transformer.kit.judge.frames import DONE_AT, Function, line_of_argument
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
 from scratch_transformer.kit.judge.training import told
@@ -34,6 +34,8 @@ OF_ATTENTION = (
 """The fix of B12 there."""
 OF_ITS_OWN = "It makes an nn.Dropout in every call, which is in training mode as every new module: eval() reaches none."
 OF_A_MODULE = "self.dropout = nn.Dropout(p) in the constructor, self.dropout(x) in forward: there, eval() reaches it."
+SETS_ITSELF = "A method of it sets self.training, which undoes eval()."
+OF_TRAINING = "Without that line: model.train() and model.eval() set self.training, and that of every part."
 OF_FUNCTION = "F.dropout(weights, p, training=training), training being an argument that gets self.training."
 BUILT = "Built with dropout = 0.5, two calls in training mode"
 
@@ -87,7 +89,9 @@ def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[
                 said = AFTER_EVAL * is_random(candidate, session.ran[0].probe, training=False)
             except Exception:  # the learner's code may raise anything
                 said = TOLD_TO_DROP * bool(told_to_drop.line)
-        if said and told_to_drop.line:
+        if said and (line := _sets_training(session.candidate.module)):
+            yield Finding(MISTAKES["B12"], f"{said} {SETS_ITSELF} {DONE_AT}{line}", fix=OF_TRAINING)
+        elif said and told_to_drop.line:
             yield Finding(MISTAKES["B12"], f"{said} {DONE_AT}{told_to_drop.line}", fix=OF_ATTENTION)
         elif said and (line := _made_in_calls(session.candidate.module)):
             yield Finding(MISTAKES["B12"], f"{said} {OF_ITS_OWN} {DONE_AT}{line}", fix=OF_A_MODULE)
@@ -97,10 +101,26 @@ def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[
             return
 
 
+def _own_classes(module: nn.Module | None) -> list[Any]:
+    """The learner's classes of a module and of its parts."""
+    parts = module.modules() if module is not None else ()
+    return [cls for cls in dict.fromkeys(type(part) for part in parts) if is_own(cls)]
+
+
+def _sets_training(module: nn.Module | None) -> str:
+    """The line on which a method, other than train and eval, sets self.training; "" if none does."""
+    for cls in _own_classes(module):
+        methods = [n for n in nodes_of(cls) if isinstance(n, Function) and n.name not in ("train", "eval", "__init__")]
+        nodes = [node for method in methods for node in ast.walk(method) if isinstance(node, ast.Assign)]
+        for node in nodes:
+            if any(ast.unparse(target) == "self.training" for target in node.targets):
+                return line_at(cls, node)
+    return ""
+
+
 def _made_in_calls(module: nn.Module | None) -> str:
     """The line on which a method makes an nn.Dropout and calls it at once; "" if none does."""
-    classes: list[Any] = [*dict.fromkeys(type(part) for part in (module.modules() if module is not None else ()))]
-    for cls in filter(is_own, classes):
+    for cls in _own_classes(module):
         made = [n for n in nodes_of(cls) if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
         for node in made:
             if re.match(r"(torch\.)?(nn\.)?Dropout\(", ast.unparse(node.func)):

@@ -20,7 +20,7 @@ SETTINGS: dict[str, str] = {
         embedwidth modelwidth attdim attndim attentiondim querydim contextdim kdim vdim ndim edim e c d
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel inputsnum
         parametersshape parametershape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
-        nembeds numembeds numembed nembds numembd embdims nin qinputdim kvinputdim kinputdim vinputdim
+        nembeds numembeds numembed nembds numembd embdims nin qinputdim kvinputdim kinputdim vinputdim hdim
     """,
     "d_out": """
         outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims unitsnum
@@ -46,7 +46,7 @@ SETTINGS: dict[str, str] = {
     "d_ff": """
         dff ffdim ffndim ffnhidden ffnhiddensize ffnhiddendim dimfeedforward intermediatesize dimff ffhidden
         ffsize ffnnumhiddens dinner pfdim innerdim ffhiddendim feedforwarddim feedforwardsize ffnsize hiddenff
-        hiddendim hiddensize hid dhidden
+        hiddendim hiddensize hid dhidden hdim
         dhid nhid hidden mlpdim mlphidden mlphiddendim dimmlp filtersize innersize inner ff ffw ffwsize ffinnerdim nff
         dh dfeedforward hiddendimff dimfeedfwd positionwisedim ffinner dmlp nhidden ffndimension feedforwardhidden
         dimhidden intermediate hiddenlayersize ffwdim hiddenfeatures middim fsize
@@ -60,7 +60,7 @@ SETTINGS: dict[str, str] = {
         dropout dropoutp drop dropprob droprate p pdrop dropoutrate dropoutprob residdropout attndropout
         embddropout residpdrop attnpdrop embdpdrop attentiondropout attndrop residdrop projdrop hiddendropout
         hiddendropoutprob attentionprobsdropoutprob ffdropout ffndropout dropoutratio embdropout resdrop pdropout
-        dropoutprobability activationdropout dropoutvalue reludropout residualdropout embeddropout dropoutembd
+        dropoutprobability activationdropout dropoutvalue reludropout residualdropout embeddropout dropoutembd drate
         keepdropout
     """,
     "vocab_size": """
