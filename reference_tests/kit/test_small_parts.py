@@ -376,3 +376,35 @@ def test_embeddings_that_another_class_scales_need_not_be_scaled(name, factor, s
     result = check_text(SCALED_BESIDE.format(name=name, factor=factor), tmp_path)["WordEmbedder"]
     assert {one.id: one.severity for one in result.mistakes} == {"E2": severity}
     assert result.verdict == ("matches the builtin" if severity == "note" else "harmless deviation")
+
+
+SCALED_IN_A_METHOD = """
+class WordEmbedder(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.table, self.d_model = nn.Embedding(vocab_size, d_model), d_model
+
+    def forward(self, ids):
+        return self.table(ids)
+
+
+class Translator(nn.Module):
+    def __init__(self, embedder, encoder):
+        super().__init__()
+        self.embedder, self.encoder = embedder, encoder
+
+    def {method}(self, ids, attention_mask):
+        words = {words}
+        return self.encoder(words, attention_mask)
+"""
+
+
+@pytest.mark.parametrize("method, words, severity", [
+    ("encode", "self.embedder(ids) * math.sqrt(self.embedder.d_model)", "note"),
+    ("forward", "self.embedder.d_model ** 0.5 * self.embedder(ids)", "note"),
+    ("encode", "self.embedder(ids) * self.embedder.d_model", "harmless"),
+    ("encode", "self.encoder(ids, None) * math.sqrt(self.embedder.d_model)", "harmless"),
+])  # fmt: skip
+def test_embeddings_that_a_method_of_the_model_scales_need_not_be_scaled(method, words, severity, tmp_path):
+    result = check_text(SCALED_IN_A_METHOD.format(method=method, words=words), tmp_path)["WordEmbedder"]
+    assert {one.id: one.severity for one in result.mistakes} == {"E2": severity}

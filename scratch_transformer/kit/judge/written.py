@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from inspect import isfunction
 from typing import Any
 
 from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in, namespace_of, nodes_of
@@ -42,6 +43,8 @@ MODEL = re.compile(r"(d|dim|size|width|n)?_?(model|hidden|emb\w*)?_?(d|dim|dims|
 """What the width of tokens is called."""
 OTHERS = re.compile(r"norm|att|soft_?max|gelu|head", re.IGNORECASE)
 """In the names of what multiplies by a root of a width that is no embedding's scale."""
+EMBEDS = re.compile(r"emb|tok|wte", re.IGNORECASE)
+"""In the name of what looks up a row for every word."""
 
 
 def is_scaled_beside(session: Session) -> bool:
@@ -49,15 +52,20 @@ def is_scaled_beside(session: Session) -> bool:
     own: Any = type(session.candidate.module)
     others = [one for one in namespace_of(own).values() if is_module_class(one) and one.__module__ == own.__module__]
     others = [one for one in others if one is not own and not OTHERS.search(one.__name__)]
-    return any(_is_scaled(forward) for one in others if (forward := vars(one).get("forward")) is not None)
+    return any(_is_scaled(method) for one in others for method in vars(one).values() if isfunction(method))
 
 
-def _is_scaled(forward: Any) -> bool:
-    """x * math.sqrt(self.d_model), self.embed(x) * d_model**0.5."""
-    if any(map(OTHERS.search, names_in(forward))):
-        return False
-    products = [n for n in nodes_of(forward) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)]
-    return any(MODEL.fullmatch(name) for node in products for name in _roots((node.left, node.right)))
+def _is_scaled(method: Any) -> bool:
+    """x * math.sqrt(self.d_model) in forward; elsewhere, and beside attention, self.embed(x) * d_model**0.5 alone."""
+    products = [n for n in nodes_of(method) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)]
+    scaled = [(n.left, n.right) for n in products if any(map(MODEL.fullmatch, _roots((n.left, n.right))))]
+    if method.__name__ != "forward" or any(map(OTHERS.search, names_in(method))):
+        scaled = [sides for sides in scaled if any(map(_looks_up, sides))]
+    return bool(scaled)
+
+
+def _looks_up(side: ast.expr) -> bool:
+    return isinstance(side, ast.Call) and EMBEDS.search(ast.unparse(side.func)) is not None
 
 
 def _roots(sides: tuple[ast.expr, ...]) -> Iterator[str]:
