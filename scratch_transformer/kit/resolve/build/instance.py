@@ -175,7 +175,7 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any], is_attention: bool) 
     h, E = settings.get("num_heads"), settings.get("d_model")
     groups: dict[str, dict[str, list[tuple[int, ...]]]] = {}
     for name, values in made.named_parameters():
-        role, path = role_of(name), name.removesuffix(".weight").rpartition(".")[0]
+        role, path = role_of(name), _owner(name, made)
         if role in ("q", "k", "v") and not _is_lazy(values) and values.dim() in (2, 3):
             path = re.sub(r"\.?\d+$" if is_attention else r"\.\d+$", "", path)
             matrices = groups.setdefault(path, {}).setdefault(role, [])
@@ -200,6 +200,13 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any], is_attention: bool) 
     found = {} if q == E else {"d_k": q // h}
     shared = {"num_kv_heads": k * h // q} if k == v < q and q % k == 0 and (k * h) % q == 0 else {}
     return found | shared
+
+
+def _owner(name: str, made: nn.Module) -> str:
+    """The path of what has a projection, or the list of every head's: queries.0.weight. Not of those in a sequence."""
+    path, _, last = name.removesuffix(".weight").rpartition(".")
+    is_one = last.isdigit() and isinstance(made.get_submodule(path), (nn.ModuleList, nn.ParameterList))
+    return path.rpartition(".")[0] if is_one and role_of(path) else path
 
 
 def _written_heads(made: nn.Module) -> int | None:

@@ -369,6 +369,8 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
         others.append(values.settings["d_k"])  # of what is given one head
     if meant[:1] == ("d_k",) and values.is_attention and "d_model" in wish.use.meant and "d_out" not in wish.use.meant:
         number, others = values.settings["d_model"], [number, *others]  # what goes into nn.Linear(q_dim, embed_dim)
+    elif values.is_attention and values.is_width_of_heads(wish.name):
+        number, others = values.settings["d_k"], []  # as wide as the model, it would hide a scale by √d_model
     found = list(dict.fromkeys([number, *others]))
     if wish.wants_fraction and not values.fixes(wish.name):
         fractions = [s for s in meant if s in FRACTIONS and s in values.settings]

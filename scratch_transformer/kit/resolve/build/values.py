@@ -32,6 +32,7 @@ COUNTS = {*VOCABULARIES, "num_layers"}
 EMBEDDINGS = {"embedding", "embeddings"}
 ENDS = ("d_model", "d_out")
 """What a linear layer is told first, in whatever words: Linear(x, y)."""
+WIDTHS = {"d_model", "d_k"}
 AXIS = ("axis", "dim")
 """What is no width where nothing has one: of a softmax."""
 
@@ -107,7 +108,7 @@ class Values:
         self.has_vocabulary = any("vocab" in plain(name) for name in names)
         for name in names:
             meanings = settings_of(name)
-            if len(meanings) == 1 and is_setting(name):
+            if len(meanings) == 1 and is_setting(name) and not self.is_width_of_heads(name):
                 self.names.setdefault(meanings[0], name)
         told = {setting for name in names for setting in settings_beside(name, names)[:1]}
         if self.own & {"vocab_size", "src_vocab_size"} and not any("vocab" in setting for setting in told):
@@ -134,6 +135,8 @@ class Values:
             return (self._ends[name],)
         if self.of_head and settings_of(name) == ("num_heads",):
             return ("d_k",)
+        if self.is_width_of_heads(name):
+            return ("d_k", "d_model")
         if "axis" in self.own and plain(name) in AXIS:
             return ("axis",)
         if _counts_embeddings(name) and (self.has_vocabulary or not self.own & VOCABULARIES):
@@ -180,6 +183,14 @@ class Values:
             return ()
         self.names["d_model"] = wide[0]
         return (wide[-1],)
+
+    def is_width_of_heads(self, name: str) -> bool:
+        """Whether key_size is that of a head: beside the model's and their number, and no query_size."""
+        others = [other for other in self._beside if other != name]
+        told = {setting for other in others for setting in settings_of(other)[:1]}
+        is_alone = not {"query", "value"} & {word for other in others for word in words(other)}
+        is_of_keys = "key" in words(name) and bool(WIDTHS & {*settings_of(name)})
+        return is_of_keys and is_alone and told >= {"d_model", "num_heads"}
 
     def _is_taken(self, setting: str, name: str) -> bool:
         """Another parameter means this: beside d_model, `hidden` is d_ff."""

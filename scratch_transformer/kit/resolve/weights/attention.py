@@ -222,11 +222,12 @@ def _heads(matrices: list[Tensor], role: str, sizes: Sizes, raw: bool) -> list[T
     d = sizes.d
     if any(W.dim() != 2 or d not in W.shape for W in matrices) or len({tuple(sorted(W.shape)) for W in matrices}) > 1:
         return []
-    if role == "o":
-        return [torch.cat([W if W.shape[1] == d else W.T for W in matrices], 1)]
-    if d != sizes.E and tuple(matrices[0].shape) == (d, d):  # no head is as wide as d_model
-        return [_block_diagonal(some) for some in ([W.T for W in matrices], matrices)[not raw :]]
-    return [torch.cat([W if W.shape[0] == d else W.T for W in matrices])]
+    side, is_square = int(role == "o"), matrices[0].shape[0] == matrices[0].shape[1]
+    turned = [W if W.shape[side] == d else W.T for W in matrices]
+    ways = ([W.T for W in matrices], matrices)[not raw :] if is_square else [turned]
+    if role != "o" and is_square and d != sizes.E:  # no head is as wide as d_model
+        return [_block_diagonal(some) for some in ways]
+    return [torch.cat([*some], side) for some in ways]
 
 
 def _bias(biases: list[Tensor], size: int, heads: int) -> Tensor | None:
