@@ -9,13 +9,21 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from scratch_transformer.kit.definitions import leads_to, namespace_of, parameters_of, source_of
+from scratch_transformer.kit.definitions import (
+    is_module_class,
+    is_own,
+    leads_to,
+    namespace_of,
+    parameters_of,
+    source_of,
+)
 from scratch_transformer.kit.resolve.build.literals import is_looked_into, is_read_within, is_section, literal_of
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
 from scratch_transformer.kit.resolve.names.settings import (
     FLAG,
     FLAGS,
     FRACTIONS,
+    PROCESSES,
     SCALES,
     SHARING,
     SWITCH,
@@ -124,8 +132,8 @@ class Config(dict):
             return FLAGS[word]
         if not settings_of(name) and (usual := _by_default(owner, name)) is not Unknown:
             return usual
-        if word in WORDS:
-            return WORDS[word]
+        if word in WORDS or PROCESSES.fullmatch(word):
+            return WORDS.get(word, 1)
         if (end := first_or_last(word)) is not None:
             return end
         if UNKNOWN.fullmatch(word):
@@ -206,6 +214,19 @@ def instances(
     present = sorted(present, key=lambda one: _lacks(one, read))
     real = next((one for one in [*made, *present] if not _lacks(one, read)), next(iter([*made, *present]), None))
     return [*made[:2], *(Config(value, d, owner) for d in present[:2]), Config(value, real, owner)]
+
+
+def of_one_class(namespace: Mapping[str, Any], value: Value, read: Collection[str], owner: Any) -> list[Any]:
+    """An object of the one class of a file that has all that is read from an argument, some of which is no setting:
+    parallel.rank, parallel.all_reduce. [] where none has it, or several.
+    """
+    if all(map(settings_of, read)):
+        return []
+    classes = [c for c in dict.fromkeys(filter(inspect.isclass, namespace.values())) if is_own(c) and c is not owner]
+    likely = [cls for cls in classes if not is_module_class(cls) and _lacks(cls, read) < len(read)]
+    made = [_instance(cls, value, owner) for cls in likely]
+    found = [one for one in made if one is not None and not _lacks(one, read)]
+    return found if len(found) == 1 else []
 
 
 def is_flag_by_name(name: str) -> bool:

@@ -30,6 +30,7 @@ from scratch_transformer.kit.resolve.names.settings import (
     FLAGS,
     FRACTIONS,
     OUT,
+    PROCESSES,
     ROTARY_BASE,
     SCALES,
     SHARING,
@@ -208,6 +209,9 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     asked = wish.use.attributes | wish.use.keys
     if wish.is_required and asked and not wish.is_named_config and not submodules and all(map(KNOWS.search, asked)):
         return [vocabulary(name, values)]
+    is_nameless = wish.is_required and wish.hint is None and not (wish.is_named_config or wish.use.keys or submodules)
+    if is_nameless and asked and (own := config.of_one_class(wish.namespace, values, asked, wish.owner)):
+        return own
     has_config = not wish.is_required and config.holds_values(default)  # config=Config(), of a size to be trained
     is_open = wish.is_required or default is None or has_config
     if wish.wants_config and (wish.is_named_config or not submodules) and is_open:
@@ -233,6 +237,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [first]
     if wish.is_required and is_fill(name):
         return [FILLED]
+    if wish.is_required and PROCESSES.fullmatch(word):
+        return [1]
     if wish.is_required and INDEX.fullmatch(word) and not (word.endswith(COUNTS) and "num_layers" in values.own):
         return [0]
     if word in ("dropout", "drop") and wish.use.applied and not wish.wants_fraction:
@@ -472,9 +478,19 @@ def _guesses(wish: Wish, values: Values) -> list[Any]:
         return [*[value for value in known if isinstance(value, (int, float))][:1], 0.0]
     if wish.use.compared and any(isinstance(value, str) for value in wish.use.compared):
         return _texts(wish)
+    if wish.use.applied or wish.hint is nn.Module:
+        return _left_out(wish)
     is_between = "d_model" in values.names and "d_ff" in values.own and "d_ff" not in values.names
     has_heads = "d_k" in values.own and "d_model" not in values.own  # what is given heads knows their width alone
     of_settings = [values.settings[n] for n in (*(["d_k"] if has_heads else []), "d_model", "num_heads", "max_len")]
     of_settings = [value for value in of_settings if value > 1]  # a mask of one row and column would hide nothing
     meant = [values.settings["d_ff"], *meant] if is_between and not set(wish.use.meant) - WIDTHS else meant
     return list(dict.fromkeys([*meant[:2], *known[:2], *of_settings, None]))
+
+
+def _left_out(wish: Wish) -> list[Any]:
+    """For what is called, and nobody knows: no number. A dropout drops nothing, and what may be None is."""
+    may_be_none = rf"\b{wish.name} is (not )?None|\bif (not )?(self\.)?{wish.name}\b"
+    if re.search("drop|identity", wish.word):
+        return [Lazy(nn.Identity)]
+    return [None] if re.search(may_be_none, source_of(wish.owner)) else []

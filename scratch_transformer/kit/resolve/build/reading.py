@@ -189,6 +189,10 @@ class _Reader(ast.NodeVisitor):
             else:
                 self._named(target, held[0])
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:  # self.rope: nn.Module = rope
+            self.visit_Assign(ast.Assign([node.target], node.value))
+
     def _taken_apart(self, node: ast.Assign) -> None:
         """The names of a parameter's entries: self.max_len = shape[1]; B, T, E = shape."""
         for target in node.targets:

@@ -165,6 +165,8 @@ class Turn(nn.Module):
     order: "interleaved" or "halves".
     """
 
+    kind_name, why = "RotaryEmbedding", "It must be given a part: the reference's {} was."
+
     def __init__(self, base: float, order: str) -> None:
         super().__init__()
         self.base, self.recipe = base, RIGHT.with_({"rotary": order})

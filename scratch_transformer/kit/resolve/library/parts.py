@@ -118,6 +118,12 @@ def _left_in(whole: Kind, parameters: list[inspect.Parameter]) -> tuple[str, ...
     return tuple(kind for kind in OF_MODELS.get(whole.name, ()) if kind not in asked)
 
 
+def _turns(settings: Mapping[str, Any]) -> list[Callable[[], nn.Module]]:
+    """What makes the reference's rotation of heads, in either order of features."""
+    base = float(settings.get("rope_base", 10000.0))
+    return [functools.partial(beside.Turn, base, order) for order in ("interleaved", "halves")]
+
+
 def _is_model(cls: type) -> bool:
     """Whether its name says that it is no encoder or decoder of another model."""
     word = plain(cls.__name__)
@@ -198,6 +204,8 @@ class Parts(Known):
                         for cls in self._classes(kinds)
                         if cls is not thing
                     ]
+                    if turns and not own and name not in free and uses.get(name, NO_USE).applied:
+                        return _turns(kind.defaults)
                     is_paired = uses.get(name, NO_USE).paired
                     return own or (self._lent(kind, kinds[0], parameters, is_paired) if name not in free else [])
             if settings_of(name) or word in FLAGS or config.is_config_name(name):
@@ -250,8 +258,7 @@ class Parts(Known):
         for cls in self._classes(("RotaryEmbedding",)):
             with contextlib.suppress(Exception):  # the learner's code may raise anything
                 made.append(self.fresh(cls, d_model=d_k, d_k=d_k))
-        base = float(settings.get("rope_base", 10000.0))
-        usual: list[nn.Module] = [beside.Turn(base, order) for order in ("interleaved", "halves")]
+        usual = [make() for make in _turns(settings)]
         return [one for one in made if isinstance(one, nn.Module)] or usual
 
     def tables_and_turning(self, function: Any, settings: Mapping[str, Any]) -> list[tuple[Tensor, ...] | nn.Module]:

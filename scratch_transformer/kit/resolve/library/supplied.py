@@ -19,6 +19,7 @@ from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.resolve import fitness
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call.beside import Turn
 from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -125,8 +126,7 @@ def instance_of(kind: Kind) -> nn.Module:
 
 def lent(kind: Kind, settings: Mapping[str, Any], pair: bool = False) -> nn.Module:
     """The reference of a kind, for a composite that must be given a part that is not there."""
-    why = "It must be given a part: the reference's {} was."
-    made: nn.Module = type.__call__(class_of(kind, settings, pair, why))
+    made: nn.Module = type.__call__(class_of(kind, settings, pair, Turn.why))
     return made
 
 
@@ -168,9 +168,9 @@ def names(made: Any) -> list[str]:
     return list(dict.fromkeys(cls.kind_name for cls in _supplied(made)))
 
 
-def _supplied(made: Any) -> list[type[Supplied]]:
+def _supplied(made: Any) -> list[type[Supplied | Turn]]:
     parts = [type(part) for part in made.modules()] if isinstance(made, nn.Module) else []
-    return [cls for cls in parts if issubclass(cls, Supplied)]
+    return [cls for cls in parts if issubclass(cls, (Supplied, Turn))]
 
 
 def _inputs(kind: Kind, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:

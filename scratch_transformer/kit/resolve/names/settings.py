@@ -144,6 +144,9 @@ CROSSING = re.compile(
 OUT = ("dout", "dimout", "outdim", "outputdim", "outfeatures")
 ROTARY_BASE = re.compile(r"^base$|theta|ropebase|^(max)?wavelength$")
 
+PROCESSES = re.compile(r"world_?size|(tensor|model|pipeline)_?parallel_?size|[tmp]p_?size", re.IGNORECASE)
+"""How many processes a model is cut for: one here."""
+
 SCALES = {"temperature": False, "temp": False, "sqrtdk": False, "scale": True, "scaling": True, "scalefactor": True,
           "scalingfactor": True, "normfactor": False, "scaler": True}  # fmt: skip
 """Constructor arguments of an attention for √d_k, or where True more likely for 1/√d_k."""
@@ -232,6 +235,8 @@ def _settings() -> dict[str, tuple[str, ...]]:
 @functools.lru_cache(maxsize=4096)
 def settings_of(name: str) -> tuple[str, ...]:
     """The settings that a parameter's name may mean, the likeliest first; () if the name says nothing."""
+    if PROCESSES.fullmatch(name):
+        return ()
     found = _settings().get(plain(name), ()) or _by_words(name)
     if not found and len(name) > 1:
         parts = [part for part in re.split(r"_|(?<=[a-z])(?=[A-Z])", name) if part]
