@@ -1,4 +1,4 @@
-"""Outputs that are known without computing them are those that would be computed."""
+"""KnownOutputs that are known without computing them are those that would be computed."""
 
 import itertools
 

@@ -54,7 +54,7 @@ OWN, ASKED = " own", " asked"
 """Where it keeps its own things: no entry has such a name."""
 
 
-class Outputs:
+class KnownOutputs:
     """A tree: each node asks for one entry, each of its branches is for one value, and a leaf has an output.
 
     For recipes with parts of the same names: which parts of a module have one recipe is then the same for all of them.

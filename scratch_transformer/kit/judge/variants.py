@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit import clock
-from scratch_transformer.kit.judge.consulted import Consulted, Outputs
+from scratch_transformer.kit.judge.consulted import Consulted, KnownOutputs
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings
 from scratch_transformer.kit.recipe import Parts, Recipe
 
@@ -62,7 +62,7 @@ class Variants:
         self._outputs: dict[tuple[Hashable, Recipe, str], Tensor | None] = {}
         self._alike: dict[tuple[Any, ...], list[tuple[tuple[str, ...], list[dict[str, Any]]]]] = {}
         """The parts of a module that have one recipe, and the way to them, by the names of a recipe's parts."""
-        self._consulted: defaultdict[tuple[Hashable, ...], Outputs] = defaultdict(Outputs)
+        self._consulted: defaultdict[tuple[Hashable, ...], KnownOutputs] = defaultdict(KnownOutputs)
         """The same by what of a recipe they depend on, for each of its structures."""
 
     def _made(self, recipe: Recipe) -> tuple[nn.Module, dict[str, Tensor]]:
@@ -147,7 +147,7 @@ class Variants:
         return self._outputs[name]
 
     def _computed(
-        self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe, known: Outputs
+        self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe, known: KnownOutputs
     ) -> Tensor | None:
         module, consulted = self.module(recipe, key, state), Consulted(recipe)
         clock.count(self._costs[_structure(recipe)])

@@ -40,8 +40,8 @@ Score = tuple[int, float]
 """Tier and error: 0 = a right design, 1 = with the mistakes of its parts, 2 = with a mistake, 3 = nothing fits,
 4 = it stops with an error."""
 MISTAKEN, NOTHING = 2, 3
-Outputs = Sequence[tuple[Probe, Tensor | None]]
-"""Of a candidate; None where it stopped with an error."""
+OnProbes = Sequence[tuple[Probe, Tensor | None]]
+"""The outputs of a candidate; None where it stopped with an error."""
 SECONDS = 1.0
 """Of computing, for the search for a mistake in one layout of weights."""
 OF_HEADS = (("A1", "A13"), ("A1", "A23"), ("A13", "A23"), ("A1", "A13", "A23"))
@@ -136,7 +136,7 @@ class Trial:
             state = candidate.load(self.asked)
         except Exception:  # the learner's code may raise anything
             return NOTHING, float("inf")
-        outputs: Outputs = _Run(candidate, probes)
+        outputs: OnProbes = _Run(candidate, probes)
         if (
             self.one_length or "next_logits" in self.kind.inputs
         ):  # a search that drops its beams fails on some models only
@@ -171,7 +171,7 @@ class Trial:
         return expected is not None and len(expected) == output.dim() == 3 and output.shape[1] > expected[1]
 
     def _searched(
-        self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: Outputs, enough: int
+        self, candidate: Candidate, missing: frozenset[str], key: bytes, state: State, outputs: OnProbes, enough: int
     ) -> tuple[Score, bool]:
         """Also whether all was searched that is to be."""
         given = [output for _, output in outputs if output is not None]
@@ -208,7 +208,7 @@ class Trial:
         return (MISTAKEN, error), True
 
     def _with_another_scale(
-        self, designs: list[Design], key: bytes, state: State, outputs: Outputs
+        self, designs: list[Design], key: bytes, state: State, outputs: OnProbes
     ) -> tuple[float, Design, Recipe] | None:
         """The nearest design of attention with a factor of the scores that is written in: scores / 8."""
         is_core = self.kind.name == "ScaledDotProductAttention"
@@ -240,7 +240,7 @@ class Trial:
             tier, design, recipe = self.found
             yield from ((tier, design, recipe.with_({"fill": fill})) for fill in FILLS)
 
-    def _errors(self, recipe: Recipe, key: bytes, state: State, outputs: Outputs) -> tuple[float, float]:
+    def _errors(self, recipe: Recipe, key: bytes, state: State, outputs: OnProbes) -> tuple[float, float]:
         """The largest error until one is too large, and that on the first probe."""
         errors = [0.0]
         for probe, output in outputs:
@@ -288,7 +288,7 @@ def _mistaken(changes: list[Change], known: Sequence[Change]) -> list[tuple[Chan
     return [*besides, *((c,) for c in changes), *together]
 
 
-def _seen(outputs: Outputs) -> tuple[Any, ...]:
+def _seen(outputs: OnProbes) -> tuple[Any, ...]:
     """What is the same for the same outputs."""
     shapes = tuple(None if output is None else output.shape for _, output in outputs)
     return shapes, _digest(output for _, output in outputs if output is not None)
