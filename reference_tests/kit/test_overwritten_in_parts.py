@@ -47,6 +47,11 @@ TOGETHER = {"TAKEN": "tgt_padding_mask=None, future_mask=None, memory_padding_ma
             "CROSS": "padding_mask=memory_padding_mask"}  # fmt: skip
 
 
+def _by_forward(words):
+    """The same, its parts called by their forward, which no hook hears of."""
+    return _block(words).replace("self.own(", "self.own.forward(").replace("self.cross(", "self.cross.forward(")
+
+
 def _block(words):
     text = BLOCK
     for name, given in words.items():
@@ -54,9 +59,10 @@ def _block(words):
     return text
 
 
+@pytest.mark.parametrize("block", [_block, _by_forward])
 @pytest.mark.parametrize("words, is_there", [(APART, False), (TOGETHER, True)])
-def test_a_whole_that_nothing_explains_has_it_only_where_it_gives_both_masks(words, is_there, tmp_path):
-    results = check_text(ATTENTION + _block(words), tmp_path)
+def test_a_whole_that_nothing_explains_has_it_only_where_it_gives_both_masks(words, is_there, block, tmp_path):
+    results = check_text(ATTENTION + block(words), tmp_path)
     assert results["Attention"].severe == ["A29"], results["Attention"]
     block = results["DecoderBlock"]
     assert ("A29" in [*block.ids, *block.inherited]) == is_there, block

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from scratch_transformer.kit.judge.running import running
+from scratch_transformer.kit.judge.running import calls_of, running
 
 
 class Whole(nn.Module):
@@ -22,6 +22,15 @@ def test_parts_run_by_a_call_and_by_their_forward():
     own = whole.idle.forward
     assert running(whole, lambda: whole(torch.ones(1, 2))) == {whole, whole.called, whole.forwarded}
     assert whole.idle.forward is own and "forward" not in vars(whole.called)
+
+
+def test_what_parts_of_a_class_are_given_however_they_are_called():
+    whole, x = Whole(), torch.ones(1, 2)
+    calls = calls_of(nn.Linear, whole, lambda: whole(x=x))
+    assert [(len(args), options) for args, options in calls] == [(1, {}), (1, {})]
+    assert calls[0][0][0] is x and "forward" not in vars(whole.called)
+    ((args, options),) = calls_of(Whole, whole, lambda: whole(x=x))
+    assert args == () and options["x"] is x
 
 
 def test_what_stops_leaves_everything_as_it_was():

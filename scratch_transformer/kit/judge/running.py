@@ -12,6 +12,7 @@ from scratch_transformer.conformance.switches import fast_path
 from scratch_transformer.kit.arrays.module import roots_of
 
 Forward = Callable[..., Any]
+Given = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def running(module: nn.Module | None, run: Callable[[], Any]) -> set[nn.Module]:
@@ -20,17 +21,31 @@ def running(module: nn.Module | None, run: Callable[[], Any]) -> set[nn.Module]:
     Instances of classes of arrays call each other: all parts of such a module count as called.
     """
     found = {part for root in roots_of(module) for part in root.modules()}
+    _noting_calls(module, run, lambda part, args, options: found.add(part))
+    return found
+
+
+def calls_of(cls: type, module: nn.Module | None, run: Callable[[], Any]) -> list[Given]:
+    """What the parts of one class are given while something runs, call by call: by place, and by name."""
+    found: list[Given] = []
+    _noting_calls(module, run, lambda part, *given: found.append(given) if type(part) is cls else None)
+    return found
+
+
+def _noting_calls(
+    module: nn.Module | None, run: Callable[[], Any], note: Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]
+) -> None:
+    """Runs something, and notes each call of a part before it computes."""
 
     def noting(part: nn.Module, forward: Forward) -> Forward:
         def run_noted(*args: Any, **options: Any) -> Any:
-            found.add(part)
+            note(part, args, options)
             return forward(*args, **options)
 
         return run_noted
 
     with _forwards(module, noting), fast_path(False):  # which computes a layer without calling its parts
         run()
-    return found
 
 
 def watched(

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
-from scratch_transformer.kit.judge.running import running
+from scratch_transformer.kit.judge.running import calls_of, running
 from scratch_transformer.kit.kind import Candidate, Probe
 from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
@@ -93,27 +92,18 @@ def is_filled_up(candidate: Candidate, settings: Mapping[str, Any]) -> bool:
 
 def masks_come_together(candidate: Candidate, part: type) -> bool:
     """Whether a part that takes several masks is ever given more than one at once; True if that is not seen."""
-    module, kind = candidate.module, candidate.kind
-    signature = inspect.signature(part.forward)  # type: ignore[attr-defined]
+    signature, kind = inspect.signature(part.forward), candidate.kind  # type: ignore[attr-defined]
     names = [name for name in signature.parameters if is_mask(name)]
-    counts: list[int] = []
-
-    def count(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        bound = signature.bind(None, *given, **named).arguments
-        counts.append(sum(bound.get(name) is not None for name in names))
-
-    own = [one for one in module.modules() if type(one) is part] if module is not None and len(names) > 1 else []
-    hooks = [one.register_forward_pre_hook(count, with_kwargs=True) for one in own]
+    if len(names) < 2:
+        return True
+    probes = kind.probes(kind.complete(candidate.settings), 0)
+    given = [probe.inputs for probe in probes if candidate.accepts(probe.inputs)]
     try:
-        for probe in kind.probes(kind.complete(candidate.settings), 0) if own else ():
-            if candidate.accepts(probe.inputs):
-                candidate(**probe.inputs)
+        calls = calls_of(part, candidate.module, lambda: [candidate(**inputs) for inputs in given])
+        bound = [signature.bind(None, *args, **options).arguments for args, options in calls]
     except Exception:  # the learner's code may raise anything
         return True
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return not counts or max(counts) > 1
+    return not bound or max(sum(one.get(name) is not None for name in names) for one in bound) > 1
 
 
 def never_called(candidate: Candidate) -> set[type]:
