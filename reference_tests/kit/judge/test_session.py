@@ -345,3 +345,15 @@ def test_without_a_builtin_the_reference():
     assert torch.equal(
         session.builtin(session.candidate.recipe, first), session.variant(session.candidate.recipe, first)
     )
+
+
+# ---- A batch ----
+
+
+def test_what_a_batch_of_one_gives_is_asked_for_once():
+    candidate, asked = CanonicalCandidate(KINDS["LayerNorm"]), []
+    candidate.in_a_batch = lambda **inputs: asked.append(inputs) or X
+    session = Session(candidate)
+    assert session.in_a_batch is X and session.in_a_batch is X
+    (inputs,) = asked
+    assert inputs == session.ran[0].probe.inputs

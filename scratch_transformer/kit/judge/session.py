@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import math
 import warnings
 from collections.abc import Iterator
@@ -100,6 +101,15 @@ class Session:
         first = next(iter(self.ran), None)
         again = None if first is None else self.run(first.probe).output
         return first is not None and again is not None and distance(again, first.output, first.probe) > ROUNDED
+
+    @functools.cached_property
+    def in_a_batch(self) -> Tensor | Exception | None:
+        """What one sentence at a time gives on the first probe that ran, each in a batch of one; see Candidate."""
+        first = next((result.probe for result in self.ran if not result.probe.quiet), None)
+        if first is None:
+            return None
+        self.candidate.load(self.asked)
+        return self.candidate.in_a_batch(**first.inputs)
 
     def run(self, probe: Probe) -> Result:
         inputs = copies(probe.inputs)

@@ -70,12 +70,11 @@ def in_a_batch(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
     Or what its own check says of such.
     """
-    result = next((r for r in session.ran if r.output is not None and not r.probe.quiet), None)
-    if result is None:
+    output = session.in_a_batch
+    if output is None:
         return
-    session.candidate.load(session.asked)
-    probe, shape = result.probe, session.candidate.documented_batch_first()
-    output = session.candidate.in_a_batch(**probe.inputs)
+    result, shape = session.ran[0], session.candidate.documented_batch_first()
+    probe = result.probe
     if isinstance(output, Exception) and (sizes := checked.failed(output)):
         said = f"A batch does not pass its own check: {sizes}. {STOPS_AT}{learners_line(output)}"
         if shape:

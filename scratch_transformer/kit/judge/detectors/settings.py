@@ -193,7 +193,7 @@ def rows_of_samples(session: Session, best: Hypothesis | None) -> Iterator[Findi
 def _said_of_samples(session: Session) -> str:
     """The shape with a batch first that is said of its input; "" where it stops with a batch, whatever is said."""
     shape = session.candidate.documented_batch_first()
-    stops = shape and isinstance(session.candidate.in_a_batch(**session.ran[0].probe.inputs), Exception)
+    stops = shape and isinstance(session.in_a_batch, Exception)
     return "" if stops else shape
 
 
