@@ -27,8 +27,6 @@ TURNS: dict[str, Callable[[Tensor, Tensor, Pair, Pair], Pair]] = {
 # pair number i, features d, features of all heads -> the exponent of the base
 EXPONENTS: dict[str, Callable[[Tensor, int, int], Tensor]] = {
     "paper": lambda i, d, width: -2 * i / d,
-    "doubled": lambda i, d, width: -4 * i / d,
-    "halved": lambda i, d, width: -i / d,
     "inverted": lambda i, d, width: 2 * i / d,
     "from -1": lambda i, d, width: -2 * (i - 1) / d,
     "from 1": lambda i, d, width: -2 * (i + 1) / d,

@@ -1,5 +1,6 @@
 """R1 … R9: mistakes in rotary positions."""
 
+from scratch_transformer.kit.canonical.rotary import TIMES
 from scratch_transformer.kit.kind import Mistake
 
 SU = "Su et al. 2021, section 3.2.2, equation 15"
@@ -50,8 +51,8 @@ print("mixed:", wrong, "length", wrong.norm().item(), "and x has", x.norm().item
         mathematics="right: θᵢ = 10000^(-2i/d): 1, 0.01 for d = 4\n"
         "exponent doubled: 1, 0.0001; halved: 1, 0.1; inverted: 1, 100",
         changes={
-            "the exponent is doubled": {"rotary_angles": "doubled"},
-            "the exponent is halved": {"rotary_angles": "halved"},
+            "the exponent is doubled": {"rotary_angles": f"{TIMES}2.0"},
+            "the exponent is halved": {"rotary_angles": f"{TIMES}0.5"},
             "multiplied instead of divided": {"rotary_angles": "inverted"},
             "counted from 1": {"rotary_angles": "from 1"},
             "counted from -1": {"rotary_angles": "from -1"},
