@@ -78,6 +78,7 @@ def optimizer_of(model, lr, weight_decay):
     ]
     return torch.optim.AdamW(groups, lr=lr)
 """
+LEFT = "no optimizer has the norms and biases"
 ONE = "everything shrinks, as there is one weight decay for all weights"
 METHODS = [f"SmallGPT.{name}" for name in ("setup_optimizers", "optimizers_apart", "groups_by_name")]
 
@@ -118,3 +119,34 @@ def test_what_shrinks_too_is_told_of_that_model(tmp_path):
     said = zip((*METHODS, "optimizer_of"), (all_, unseen, "norms shrink too", all_), strict=True)
     expected = {name: [("O11", form)] for name, form in said}
     assert found == {**expected, "SmallGPT.optimizer_of_rates": [("O11", ONE)]}
+
+
+MATRICES_ALONE = """
+class Scorer(nn.Module):
+    def __init__(self, d_model, vocab_size):
+        super().__init__()
+        self.words, self.norm = nn.Embedding(vocab_size, d_model), nn.LayerNorm(d_model)
+        self.scores = nn.Linear(d_model, vocab_size)
+
+    def make_optimizer(self, lr, weight_decay, is_main):
+        big = [p for p in self.parameters() if p.dim() > 1]
+        return torch.optim.AdamW(big, lr=lr, weight_decay=weight_decay)
+
+    def forward(self, ids):
+        return self.scores(self.norm(self.words(ids)))
+"""
+FOR_THE_OTHERS = """
+def optimizer_of_vectors(model, lr):
+    return torch.optim.Adam([p for p in model.parameters() if p.dim() < 2], lr=lr)
+"""
+OF_ALL = """
+def plain(model, lr):
+    return torch.optim.Adam(model.parameters(), lr=lr)
+"""
+
+
+@pytest.mark.parametrize("more, forms", [("", [LEFT]), (OF_ALL, [LEFT]), (FOR_THE_OTHERS, [])])
+def test_what_no_group_has_is_told_unless_another_optimizer_may_have_it(more, forms, tmp_path):
+    found = check_text(MATRICES_ALONE + more, tmp_path)
+    told = [one.form for result in found.values() for one in result.mistakes if one.id == "O11"]
+    assert told == forms, found

@@ -5,9 +5,11 @@ In groups; or all of them, where a weight decay is told and the name speaks of a
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -31,12 +33,19 @@ OPTIMIZER = {
 """What the parameters of optimizers are called."""
 MODELS = ("self", "model", "net", "network", "module", "m", "gpt", "llm", "lm")
 GROUPS = re.compile(r"""["'](weight_decay|wd)["']\s*:|dict\([^)]*(weight_decay|wd)\s*=""")
+OPTIMIZERS = re.compile(r"(^|\.)(\w*Adam\w*|SGD|Muon|Lion|RMSprop|Adafactor)$")
+OF_MATRICES = re.compile(r"\bn?dim(\(\))? (>= 2|> 1|== 2)|['\"](weight_decay|wd)['\"]:")
+"""In what makes an optimizer of matrices, too."""
 OPTIMIZES = re.compile(r"optim")
 """In the name of what makes an optimizer."""
 KEPT = ("config", "cfg", "conf", "hparams", "args")
 """Where a model keeps what it is told."""
 STEPS = {"warmup": 8, "total": 40, "d_model": 48, "step": 40}
-OTHERS: dict[str, Any] = {"betas": (0.9, 0.95), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "device": "cpu"}
+OTHERS: dict[str, Any] = {
+    "betas": (0.9, 0.95), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "device": "cpu",
+    "(is|use|has|verbose|master)": False,
+}  # fmt: skip
+"""How the names of others begin, and what they are given."""
 
 
 def makes_groups(thing: Any) -> bool:
@@ -85,9 +94,24 @@ def reading(function: Any, settings: Mapping[str, Any], judged: Mapping[Any, Any
         groups = _groups(function(model, **told))
         found = _decays(groups, float(decay))
         values = own_models.as_of_the_small(model, found)
-        return torch.tensor([*values, float(is_grouped or len({*found.values()}) > 1)], dtype=torch.float64)
+        is_told_apart = is_grouped or len({*found.values()}) > 1 or (-1.0 in values and not _has_others(function))
+        return torch.tensor([*values, float(is_told_apart)], dtype=torch.float64)
 
     return shrinks
+
+
+def _has_others(function: Any) -> bool:
+    """Whether something else in its file makes an optimizer, of what this one leaves out, in all likelihood: one that
+    takes no matrices, nor all parameters.
+    """
+    text = source_of(sys.modules.get(function.__module__))
+    tree = ast.parse(text) if text else ast.Module([], [])
+    makers = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name != function.__name__]
+    inside = {id(node) for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) for node in ast.walk(one)}
+    apart = [node for one in makers if not OF_MATRICES.search(ast.unparse(one)) for node in ast.walk(one)]
+    apart += [node for node in ast.walk(tree) if id(node) not in inside]
+    made = [node for node in apart if isinstance(node, ast.Call) and OPTIMIZERS.search(ast.unparse(node.func))]
+    return any(not re.search(r"\.parameters\(\)$", ast.unparse(node.args[0])) for node in made if node.args)
 
 
 class _Kept(SimpleNamespace):
@@ -118,7 +142,7 @@ def _meant(name: str) -> str:
     """What a parameter means, "" if nobody knows."""
     word = plain(name)
     known = (setting for setting, words in OPTIMIZER.items() if word in words)
-    other = next((other for other in OTHERS if word.startswith(other)), "")
+    other = next((other for other in OTHERS if re.match(other, word)), "")
     return next(known, other or ("lr" if "lr" in word or "learningrate" in word else ""))
 
 
