@@ -7,12 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, reported, written
 from scratch_transformer.kit.arrays.backward import Pass
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.judge import by_hand
 from scratch_transformer.kit.judge.running import running
 
+MATCHES = "matches the builtin"
 LINEAR = """
 import numpy as np
 
@@ -159,6 +160,50 @@ def test_a_weight_may_be_in_an_object_with_its_gradient_beside_it(kept, grad, wr
     assert names(results["Linear"]) == ({"B33"} if wrong else set())
     assert results["FeedForward"].verdict == ("mistake" if wrong else "matches the builtin"), results["FeedForward"]
     assert wrong or "of x, W, b." in "".join(results["Linear"].notes)
+
+
+TABLE = """
+import numpy as np
+
+
+class Embedding:
+    def __init__(self, vocab_size, d_model):
+        self.rows = np.random.randn(vocab_size, d_model)
+        self.grad_rows = None
+
+    def forward(self, ids):
+        self.ids = ids
+        return self.rows[ids]
+
+    def backward(self, grad):
+        self.grad_rows = np.zeros_like(self.rows)
+        np.add.at(self.grad_rows, self.ids, grad)
+
+
+class InputEmbedding:
+    def __init__(self, vocab_size, d_model):
+        self.embedding, self.d_model = Embedding(vocab_size, d_model), d_model
+
+    def forward(self, ids):
+        return self.embedding.forward(ids) * np.sqrt(self.d_model)
+
+    def backward(self, grad):
+        self.embedding.backward(grad{factor})
+"""
+
+
+@pytest.mark.parametrize("factor, ids", [(" * np.sqrt(self.d_model)", set()), ("", {"B33"})])
+def test_a_part_with_one_weight_and_its_gradient_is_a_part(factor, ids, tmp_path):
+    """It computes: it is no box around its weight."""
+    result = check_text(TABLE.format(factor=factor), tmp_path)["InputEmbedding"]
+    assert names(result) == ids
+    assert ids or "of embedding.rows." in "".join(result.notes)
+
+
+def test_of_a_part_that_the_model_scales_nothing_is_said_nor_of_its_backward(tmp_path):
+    report = reported(written(TABLE.format(factor=" * np.sqrt(self.d_model)"), tmp_path))
+    assert {one.name: one.verdict for one in report.results} == dict.fromkeys(("Embedding", "InputEmbedding"), MATCHES)
+    assert not report.ignored  # it is compared, and trains nothing
 
 
 class Part:

@@ -9,7 +9,8 @@ from dataclasses import replace
 from inspect import isfunction
 from typing import Any
 
-from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in, namespace_of, nodes_of
+from scratch_transformer.kit.arrays.module import OfArrays
+from scratch_transformer.kit.definitions import leads_to, names_in, namespace_of, nodes_of
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.recipe import RIGHT
@@ -49,8 +50,9 @@ EMBEDS = re.compile(r"emb|tok|wte", re.IGNORECASE)
 
 def is_scaled_beside(session: Session) -> bool:
     """Whether another class of its file multiplies what it is given by √d_model: that of positions, or the model."""
-    own: Any = type(session.candidate.module)
-    others = [one for one in namespace_of(own).values() if is_module_class(one) and one.__module__ == own.__module__]
+    made: Any = type(session.candidate.module)
+    own = made.of if issubclass(made, OfArrays) else made
+    others = [one for one in namespace_of(own).values() if isinstance(one, type) and one.__module__ == own.__module__]
     others = [one for one in others if one is not own and not OTHERS.search(one.__name__)]
     return any(_is_scaled(method) for one in others for method in vars(one).values() if isfunction(method))
 

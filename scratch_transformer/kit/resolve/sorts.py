@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from scratch_transformer.kit.arrays.classes import BACKWARD, as_module
 from scratch_transformer.kit.definitions import SCOPES, codes_of, is_module_class, leads_to, names_in, parameters_of
 from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import parsed
@@ -108,6 +109,8 @@ def methods_of(name: str, cls: Any, told: Iterable[str]) -> dict[str, str]:
 
 def _of_method(name: str, function: Any, cls: Any) -> str:
     called = " ".join(words(name))
+    if BACKWARD.match(name) and as_module(cls) is not cls:
+        return ""  # its gradients are compared
     if re.search(rf"\b({STEPS_OF_TRAINING})\b", called) or _of_function(function):
         return TRAINS
     if name == "configure_optimizers":
