@@ -58,6 +58,29 @@ def test_what_a_base_is_to_be_told_nobody_knows(tmp_path):
     assert result.ids == ["LN8"] and not any("repaired" in limit for limit in result.limits)
 
 
+@pytest.mark.parametrize("before, told, put", [
+    ("super().__init__(d_model, d_ff)", "d_model, d_ff", "super().__init__()"),
+    ("super(FeedForward, self).__init__(width=d_ff)", "width=d_ff", "super(FeedForward, self).__init__()"),
+    ("nn.Module.__init__(self, d_model)", "d_model", "nn.Module.__init__(self)"),
+])  # fmt: skip
+@pytest.mark.parametrize("activation, ids", [("torch.relu", []), ("torch.tanh", ["B8"])])
+def test_what_nn_module_is_told_in_vain_is_left_out(before, told, put, activation, ids, tmp_path):
+    text = NETWORK.replace("BEFORE", before).replace("BEHIND", "pass").replace("ACTIVATION", activation)
+    result = check_text(text, tmp_path)["FeedForward"]
+    assert (result.verdict, result.ids) == ("mistake", ["B26", *ids]), result
+    named = result.mistakes[0]
+    assert f"It hands {told} to nn.Module's constructor, which takes nothing" in named.evidence
+    assert before in named.shown and [line.strip() for line in named.put] == [put]
+
+
+@pytest.mark.parametrize("told", ["d_model", "*(d_model,)"])
+def test_another_base_may_take_what_it_is_told(told, tmp_path):
+    before = f"super().__init__({told})"
+    text = NETWORK.replace("(nn.Module)", "(Sized)").replace("BEFORE", before).replace("BEHIND", "pass")
+    results = check_text(OF_ANOTHER + text.replace("ACTIVATION", "torch.relu"), tmp_path)
+    assert results["FeedForward"].verdict == "matches the builtin"
+
+
 @pytest.mark.long
 def test_a_whole_is_judged_with_its_part_repaired(tmp_path):
     text = NETWORK.replace("BEFORE", "pass").replace("BEHIND", "pass").replace("ACTIVATION", "torch.tanh")

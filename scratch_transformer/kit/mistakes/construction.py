@@ -7,6 +7,7 @@ OF_SEVERAL = (
     "asked for."
 )
 OF_CALLS = "Give it what its def asks for, and no more: mypy finds such calls before they run."
+OF_MODULES = "super().__init__(): nn.Module is told nothing; what a module is told, its own constructor keeps."
 OF_SHAPES = (
     "Write the shape beside each line, or print(x.shape) before this one: sizes come from what forward is given and "
     "what the constructor is told."

@@ -41,6 +41,7 @@ def repair_of(thing: object, finding: Finding, error: BaseException | None, load
         lambda: attributes.of_modules(error, frame, finding.form),
         lambda: names.of_name(error, frame, finding.form, load),
         lambda: kept.of_parameter(error, frame, finding.form),
+        lambda: keywords.of_base(error, frame, finding.form),
         lambda: keywords.of_argument(error, frame, finding.form),
     )
     return next((found for look in looks if (found := look()) is not None and (found.edits or found.brought)), None)

@@ -1,4 +1,4 @@
-"""Arguments whose name is misspelt: x.mean(-1, keep_dim=True), Attention(d_model, n_heads=8)."""
+"""Arguments whose name is misspelt, x.mean(-1, keep_dim=True), and those that nn.Module is given in vain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import text_of_file
 from scratch_transformer.kit.judge.frames import nodes_at
+from scratch_transformer.kit.judge.stops import told_in_vain
+from scratch_transformer.kit.mistakes.construction import OF_MODULES
 from scratch_transformer.kit.repair import alike
 from scratch_transformer.kit.repair.edits import Edit, Repair
 
@@ -31,6 +34,17 @@ def of_argument(error: BaseException, frame: FrameType, name: str) -> Repair | N
             edit = Edit(wrong[0].lineno, wrong[0].col_offset, str(wrong[0].arg), meant)
             fix = f"{meant} in place of {wrong[0].arg}: {name} takes no {wrong[0].arg}."
             return Repair(frame.f_code.co_filename, frame.f_globals, fix, (edit,))
+    return None
+
+
+def of_base(error: BaseException, frame: FrameType, name: str) -> Repair | None:
+    """What nn.Module's constructor is given, and takes nothing: left out."""
+    for call, given in told_in_vain.calls(error, frame):
+        text = ast.get_source_segment(text_of_file(frame.f_code.co_filename), call) or ""
+        if given and ast.unparse(call.func) == name and text and "\n" not in text:
+            put = f"{name}({'' if name.startswith('super') else 'self'})"
+            edit = Edit(call.lineno, call.col_offset, text, put)
+            return Repair(frame.f_code.co_filename, frame.f_globals, OF_MODULES, (edit,))
     return None
 
 

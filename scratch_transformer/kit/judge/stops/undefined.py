@@ -28,6 +28,7 @@ from scratch_transformer.kit.judge.stops import (
     miscut,
     misplaced,
     quotients,
+    told_in_vain,
     tuples,
     uncalled,
     unguarded,
@@ -43,7 +44,14 @@ from scratch_transformer.kit.judge.stops.refused import (
 )
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import OF_BOOLEANS, OF_CALLS, OF_QUOTIENTS, OF_SEVERAL, OF_SHAPES
+from scratch_transformer.kit.mistakes.construction import (
+    OF_BOOLEANS,
+    OF_CALLS,
+    OF_MODULES,
+    OF_QUOTIENTS,
+    OF_SEVERAL,
+    OF_SHAPES,
+)
 
 NOTHING = ("", "")
 MISFIT = re.compile(
@@ -86,6 +94,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
             or isinstance(error, AttributeError)
             or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
             or NO_CONSTRUCTOR.search(str(error)) is not None
+            or frame.f_code is nn.Module.__init__.__code__
         )
         is_call = is_call or _is_refused(error)
         frame = frame.f_back if is_call else None
@@ -106,6 +115,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         _of_class,
         _of_file,
         _name,
+        told_in_vain.base,
         _call,
         _registration,
         *OF_VALUES,
@@ -248,6 +258,7 @@ FIXES = {
     quotients.no_integer: OF_QUOTIENTS,
     inverted.no_booleans: OF_BOOLEANS,
     unpacked.no_pair: OF_SEVERAL,
+    told_in_vain.base: OF_MODULES,
     _call: OF_CALLS,
     no_argument: OF_CALLS,
     miscut.no_fit: OF_SHAPES,
