@@ -228,6 +228,64 @@ def test_what_only_reminds_of_a_component_is_listed_with_what_became_of_it(tmp_p
     assert said["expand_attention"].startswith("it computes something else than what is called ")
 
 
+SET_BELOW = """
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+device = "cpu"
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.down(F.relu(self.up(x)) * strength)
+
+
+class LayerNorm(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.gain, self.shift = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x):
+        return (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True, correction=0) * self.gain + self.shft
+
+
+def configure_optimizers(model, weight_decay, lr):
+    groups = [
+        {"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": weight_decay},
+        {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=lr, fused=device_type == "cuda")
+
+
+if torch.cuda.device_count() > 1:
+    device = "cuda"
+else:
+    strength, device_type = float("1.0".strip()), "cuda" if device.startswith("cuda") else "cpu"
+optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.1)
+for step in range(10):
+    loss = FeedForward(4, 8)(torch.randn(2, 4)).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.long
+def test_what_the_kit_did_not_run_is_no_error_of_the_code_that_reads_it(tmp_path):
+    """The type of the device is known; a misspelt attribute is the code's own."""
+    path = tmp_path / "below.py"
+    path.write_text(SET_BELOW, encoding="utf-8")
+    report = reported(path)
+    assert "FeedForward (it reads strength, which is made where nothing was run)" in report.ignored
+    found = {result.name: (result.verdict, result.ids) for result in report.results}
+    assert found["configure_optimizers"] == ("matches the builtin", [])
+    assert "B26" in found["LayerNorm"][1]
+
+
 def test_what_is_alike_is_listed_together():
     report = Report("models.py", ignored=["One (data)", "Two (why (not))", "Three (data)", "Four"])
     console = Console(file=io.StringIO(), width=200)

@@ -66,6 +66,8 @@ LISTS = "it takes lists of tensors: {}"
 OF_ITS_MODEL = "it asks its model for more than the kit's own gives, which takes the place of a trained one"
 HANDS_ON = "it leaves the decoding to {}"
 WEIGHTLESS = "it has no weights: an activation"
+READS = "it reads "
+"""What is not there, as its file makes it in lines that were not run."""
 RETURNS_NOTHING = "it returns nothing"
 OWN_TENSORS = "of a tensor class of its own, in place of PyTorch's tensors or NumPy's arrays"
 ACTIVATED = "it is a linear layer with more around it"
@@ -80,6 +82,7 @@ NOTHING = (
     HALF,
     RETURNS_NOTHING,
     OF_ITS_MODEL,
+    READS,
     SAID.partition("{")[0],
     *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS, LISTS, STANDARDIZES)),
 )

@@ -9,6 +9,7 @@ import enum
 import inspect
 import re
 import sys
+import traceback
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,7 +28,7 @@ SETTINGS, DATA, OF_TEXTS, A_BASE, AN_ERROR = "settings", "data", "of a tokenizer
 TRAINS, MEASURES, SHOWS = "it trains a model: read, not run", "it measures a model", "it shows or logs"
 NO_MODULE, NO_MODULE_CALLED = "no nn.Module, and it cannot be called", "no nn.Module"
 KEEPS, RUNS, SEEDS, BEGINS = "it saves or loads", "a program", "it seeds", "it sets first weights"
-A_PART, NOT_MADE = "a piece of {}, judged in it", "it reads {}, which {}"
+A_PART, NOT_MADE = "a piece of {}, judged in it", f"{foreign.READS}{{}}, which {{}}"
 HANDS_ON = "it hands on whatever it is given"
 IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is made where nothing was run"
 UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part takes ({})"
@@ -179,6 +180,13 @@ def unmade(thing: Any) -> str:
         if names := [name for name, other in places.items() if other == place]:
             return NOT_MADE.format(" and ".join(names), place)
     return ""
+
+
+def not_run(error: BaseException | None) -> str:
+    """That a global is read which its file makes, in lines that were not run; "" of what stops for another reason."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if type(error) is NameError else []
+    place = _place_of(str(error.name), frames[-1].f_code.co_filename) if frames else ""  # type: ignore[union-attr]
+    return NOT_MADE.format(error.name, place) if place in (IN_MAIN, NOT_RUN) else ""  # type: ignore[union-attr]
 
 
 def _place_of(name: str, path: str) -> str:

@@ -20,7 +20,7 @@ from scratch_transformer.kit.kind import Finding, Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.finding import Result
-from scratch_transformer.kit.resolve import foreign, likeness
+from scratch_transformer.kit.resolve import foreign, likeness, sorts
 from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET
@@ -56,6 +56,9 @@ class Unbuilt:
         part = None if is_own else self.stopped.part_at_fault(error, value, outcome)
         if part is not None:
             finding, result.inherited = None, [self.stopped.broken[part]]  # it is said of the part
+        if finding is None and part is None and (absent := sorts.not_run(error)):
+            result.verdict = absent
+            return result
         if finding is not None:
             also = _before_its_forward(finding, outcome, value)
             error = outcome.error if also else error  # nobody comes to call it

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.optimizing import to_optimize
 from scratch_transformer.kit.definitions import names_in, source_of
-from scratch_transformer.kit.resolve.functions import own_models
+from scratch_transformer.kit.resolve.functions import own_models, surroundings
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -80,6 +80,8 @@ def reading(function: Any, settings: Mapping[str, Any], judged: Mapping[Any, Any
     is_grouped = GROUPS.search(source_of(function)) is not None
     kept = {name: _value(_meant(name), settings) for name in function.__code__.co_names if _meant(name)}
 
+    around = surroundings.stand_ins(function)
+
     def shrinks(decay: Tensor) -> Tensor:
         for model in own_models.models_for(function, judged):
             with contextlib.suppress(Exception):  # it may be meant for another
@@ -91,7 +93,8 @@ def reading(function: Any, settings: Mapping[str, Any], judged: Mapping[Any, Any
         for name, value in {**kept, **dict.fromkeys(KEPT, _Kept(**kept))}.items():
             if not hasattr(model, name):
                 setattr(model, name, value)
-        groups = _groups(function(model, **told))
+        with surroundings.replaced(function, around):
+            groups = _groups(function(model, **told))
         found = _decays(groups, float(decay))
         values = own_models.as_of_the_small(model, found)
         is_told_apart = is_grouped or len({*found.values()}) > 1 or (-1.0 in values and not _has_others(function))

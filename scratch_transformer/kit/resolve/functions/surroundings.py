@@ -81,7 +81,7 @@ def _in_place_of(name: str, value: Any, text: str) -> Iterator[tuple[str, Any]]:
         yield name, Words(toy.size)
     elif is_tokenizer(name) or (re.search(ASKED.format(name), text) and not input_of(name, ("next_logits",))):
         yield name, toy
-    elif (value is ABSENT or isinstance(value, Missing)) and word == "device":
+    elif (value is ABSENT or isinstance(value, Missing)) and word in ("device", "devicetype"):
         yield name, "cpu"
     elif value is ABSENT and (end := first_or_last(word)) is not None:
         yield name, end
