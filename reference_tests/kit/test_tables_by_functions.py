@@ -36,6 +36,14 @@ def test_a_table_by_a_function(old, new, verdict, ids, tmp_path):
     assert any("shape (5, 1)" in limit for limit in result.limits) == (verdict == "unknown mismatch"), result.limits
 
 
+def test_a_table_of_angles_is_no_code(tmp_path):
+    """Neither sine nor cosine is taken; the line that is shown computes the angles."""
+    text = TABLE.replace("np.sin(", "np.asarray(").replace("np.cos(", "np.asarray(")
+    result = check_text(text, tmp_path)["make_positional_encoding_matrix"]
+    assert (result.verdict, result.ids) == ("mistake", ["P14"]), result
+    assert result.mistakes[0].form == "the angles themselves" and "np.power(10000" in result.mistakes[0].shown
+
+
 def fetch_positional_encoding_matrix(timesteps, d_model): ...
 def fetch_positional_encoding_batch(x, lengths): ...
 def fetch_positional_encoding(d_model): ...

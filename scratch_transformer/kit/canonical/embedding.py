@@ -81,12 +81,13 @@ def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:
         of_sine, of_cosine = exponents(d_model, recipe.angles)
         of_sine = of_sine + 2 / d_model if recipe.layout == FROM_ONE else of_sine
         sines, cosines = ((pos.unsqueeze(1) / 10000**e) for e in (of_sine, of_cosine))
-    sines, cosines = (sines.sin(), cosines.cos())
     if recipe.layout == "number":
         return pos.unsqueeze(1).expand(length, d_model)
+    waves = {"angle": sines, "cosine's angle": cosines, "zero": torch.zeros_like(sines)}
+    sines, cosines = (sines.sin(), cosines.cos())
     if recipe.layout == "concatenated":
         return torch.cat([sines, cosines], dim=1)[:, :d_model]
-    waves = {"sine": sines, "cosine": cosines, "zero": torch.zeros_like(sines)}
+    waves |= {"sine": sines, "cosine": cosines}
     pair = PAIRS.get(recipe.layout) or recipe.layout.split(", ")
     return torch.stack([waves[name] for name in pair], dim=-1).flatten(1)[:, :d_model]
 

@@ -386,7 +386,8 @@ print("kept:", x)
         title="half of the waves are missing, or all",
         does="Writes both waves into the same columns, pe[:, 0::2] twice, so that the cosines replace the sines and "
         "every second feature stays 0; or writes one wave only, or the same one twice. Or adds the number of the "
-        "position itself to every feature, which soon is larger than all that the words say.",
+        "position itself, or of that by each frequency, without sine and cosine: soon that is larger than all that the "
+        "words say.",
         expected="A sine and a cosine of every frequency. With both, a step by k positions is one rotation, wherever "
         "it starts; with one of them, positions on both sides of a wave's crest look alike.",
         fix="pe[:, 0::2] = torch.sin(angles); pe[:, 1::2] = torch.cos(angles).",
@@ -400,6 +401,7 @@ print("kept:", x)
             "sines twice": {"layout": "sine, sine"},
             "cosines twice": {"layout": "cosine, cosine"},
             "the position's number in every feature": {"layout": "number"},
+            "the angles themselves": {"layout": "angle, cosine's angle"},
         },
         demo=TABLE
         + """\

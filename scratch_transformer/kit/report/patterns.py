@@ -111,6 +111,7 @@ FIRST_POSITIONS = r"(?i)(cos|sin|freq|cis|pe|pos|rope|rot|table|angle)\w*\[(:, *
 OF_FORMS: dict[tuple[str, str], str] = {
     **{("P7", form): FIRST_POSITIONS for form in ("all the first", "all the first after a prompt")},
     ("P14", "the position's number in every feature"): r"arange\(",
+    ("P14", "the angles themselves"): r"10_?000(?!\d)|pow\w*\(|\*\*",
     ("D9", ALL_BUT): r"\[.*: *-",
     ("D9", FROM_BELOW_ZERO): r"\[.*[\w)\]] *- *[\w.]+ *:|=.*(size\(|shape|len\().* - ",
     ("R5", "the numbers of the features"): r"arange\(",
