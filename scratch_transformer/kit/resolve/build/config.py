@@ -17,6 +17,7 @@ from scratch_transformer.kit.definitions import (
     parameters_of,
     source_of,
 )
+from scratch_transformer.kit.resolve.build.fields import neutral, one_of
 from scratch_transformer.kit.resolve.build.literals import is_looked_into, is_read_within, is_section, literal_of
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
 from scratch_transformer.kit.resolve.names.settings import (
@@ -282,7 +283,8 @@ def _instance(cls: type, value: Value, owner: Any) -> Any:
     known = _known(names, cls, value, given)
     known |= _sections(cls, value, owner) if _is_made_of_fields(cls) else {}
     stand_in = Config(value, None, owner)
-    known |= {name: stand_in.get(name) for name in open_ if name not in known}
+    for way in (functools.partial(one_of, cls), stand_in.get, functools.partial(neutral, cls)):
+        known |= {name: way(name) for name in open_ if known.get(name) is None}
     try:
         made = cls(**known)
     except Exception:

@@ -82,8 +82,11 @@ OF_ATTENTION = {
     for name, said in (("query", "(q|query|queries)"), ("key", "(k|keys?)"), ("value", "(v|values?)"))
 }
 """What is projected to queries, keys, values: idx_q, hidden_states_for_keys."""
+OF_KEYS_AND_VALUES = r"^(kv|keyvalue)s?(pad(ding)?)?mask$"
+"""Beside a mask of the target's own, of what the encoder gives."""
 SOURCE_MASK = re.compile(
     r"(src|source|enc|memory|mem|cross|crs).*mask|^[se](pad(ding)?|att(entio)?n)?mask|encpad|mask.*(src|source|enc|mem|cross)"
+    rf"|{OF_KEYS_AND_VALUES}"
 )
 TARGET_MASK = re.compile(
     r"(tgt|trg|tar|target|dec|self|look|peek|peak|ahead|tri[lu]|causal|combined|subseq|^t(?!ok|ext)|^d(?!oc)|future|slf).*mask|causal|lookahead|subsequent"
@@ -92,6 +95,7 @@ TARGET_MASK = re.compile(
 BOTH = r"(src|source)(tgt|trg|tar|target)|(tgt|trg|tar|target)(src|source)"
 CROSS_MASK = re.compile(
     rf"(decenc|encdec|encoderdecoder|cross|crs|memory|{BOTH}).*mask|mask(decenc|encdec|{BOTH})$|^dec(oder)?pad(ding)?mask$"
+    rf"|{OF_KEYS_AND_VALUES}"
 )
 """Of these, what says `dec` is no mask of the target; dec_padding_mask is TensorFlow's, for what the encoder gives."""
 LENGTHS = re.compile(
