@@ -1,8 +1,12 @@
 """Lines on which a mistake is mended that shows elsewhere: kept sizes, keys of groups, numbers that are handed on."""
 
+import importlib
+import sys
+
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_text
+from scratch_transformer.kit.report import kept
 
 pytestmark = pytest.mark.long
 
@@ -116,3 +120,47 @@ def test_what_stops_a_constructor_has_a_fix_of_its_own(body, said, tmp_path):
     head = "class FeedForward(nn.Module):\n    def __init__(self, d_model, d_ff):\n        super().__init__()\n"
     text = f"{head}        {body}\n\n    def forward(self, x):\n        return self.net(x)\n"
     assert said in _shown(check_text(text, tmp_path)["FeedForward"], "B26")[2]
+
+
+MASKED = """
+class CrossAttention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.to_q, self.to_k, self.to_v = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x, padding=None, future=None):
+        scores = self.to_q(x) @ self.to_k(x).mT
+        LAID
+        return masked.softmax(-1) @ self.to_v(x)
+"""
+BOTH = """masked = scores.masked_fill(padding, -1e4)
+        masked = scores.masked_fill(future, -1e4)"""
+EACH = """if padding is not None:
+            masked = scores.masked_fill(padding, -1e4)
+        if future is not None:
+            masked = scores.masked_fill(future, -1e4)"""
+EITHER = """if padding is not None:
+            masked = scores.masked_fill(padding, -1e4)
+        else:
+            masked = scores.masked_fill(future, -1e4)"""
+ANEW = """masked = scores.masked_fill(padding, -1e4)
+        scores = masked
+        masked = scores.masked_fill(future, -1e4)"""
+
+
+@pytest.mark.parametrize("laid, is_found, put", [
+    (BOTH, True, ["masked = masked.masked_fill(future, -1e4)"]), (EACH, True, []),
+    (EITHER, False, []), (ANEW, False, []),
+])  # fmt: skip
+def test_of_two_masks_the_second_is_laid_on_what_was_there_before_the_first(laid, is_found, put, tmp_path, monkeypatch):
+    text = IMPORTS + MASKED.replace("LAID", laid)
+    (tmp_path / "two_masks.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "two_masks", raising=False)
+    cls = importlib.import_module("two_masks").CrossAttention
+    found, head = kept.of_masks(cls), text[: text.index("class CrossAttention")].count("\n")
+    assert (found is not None) == is_found
+    assert found is None or (text.splitlines()[head + found.number].strip(), [one.strip() for one in found.put]) == (
+        "masked = scores.masked_fill(future, -1e4)",
+        put,
+    )

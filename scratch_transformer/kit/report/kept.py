@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from scratch_transformer.kit.definitions import lines_of, source_of
+from scratch_transformer.kit.definitions import lines_of, nodes_of, source_of
 
 QUOTIENT = re.compile(r"self\.(\w+) ?//? ?self\.(\w+)")
 KEY = "weight_decay"
@@ -102,6 +103,41 @@ def of_no_mask(definition: Any) -> Line | None:
     return None
 
 
+def of_masks(definition: Any) -> Line | None:
+    """A29: where the second of two masks is laid on the scores as they were, masked = scores.masked_fill(…) twice."""
+    for body in (getattr(node, "body", None) for node in nodes_of(definition)):
+        before: dict[tuple[str, str], bool] = {}
+        for statement in body if isinstance(body, list) else ():
+            given = [one for one in ast.walk(statement) if isinstance(one, ast.Assign)]
+            laid = [(one, names) for one in given if (names := _laid_on(one)) is not None]
+            for one, names in laid if not isinstance(statement, FUNCTIONS) else ():
+                if names in before:
+                    line = lines_of(definition)[0][one.lineno - 1].rstrip("\n")
+                    put = re.sub(rf"= *{names[1]}\b", f"= {names[0]}", line, count=1)
+                    return Line(one.lineno - 1, [put] * (before[names] and put != line))
+            before |= {names: one is statement for one, names in laid}  # in an if, there may be none before
+            changed = _set_in(statement)
+            before = {names: always for names, always in before.items() if names[1] not in changed}
+    return None
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _laid_on(node: ast.Assign) -> tuple[str, str] | None:
+    """What gets its value, and of what, where that is scores with a mask: masked = scores.masked_fill(…)."""
+    value = node.value if len(node.targets) == 1 else None
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute) or value.func.attr != "masked_fill":
+        return None
+    names = ast.unparse(node.targets[0]), ast.unparse(value.func.value)
+    return names if names[0] != names[1] and all(map(str.isidentifier, names)) else None
+
+
+def _set_in(statement: ast.stmt) -> set[str]:
+    """The names that a statement gives another value."""
+    return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
 def of_padding(definitions: Sequence[Any]) -> tuple[Any, Line] | None:
     """E5: where a number is handed to a part for its padding: TokenEmbedding(…, pad_id=1)."""
     if any(re.search(r"padding_idx ?= ?\d", source_of(one)) for one in definitions):
@@ -114,5 +150,5 @@ def of_padding(definitions: Sequence[Any]) -> tuple[Any, Line] | None:
     return None
 
 
-FOUND = {"A19": of_heads, "A24": of_no_mask, "O11": of_keys}
+FOUND = {"A19": of_heads, "A24": of_no_mask, "A29": of_masks, "O11": of_keys}
 """By the definition alone."""
