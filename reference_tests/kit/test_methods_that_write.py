@@ -114,6 +114,13 @@ def test_what_a_function_draws_is_judged_too(old, new, ids, tmp_path):
     assert found.verdict == ("mistake" if ids else "matches the builtin")
 
 
+@pytest.mark.parametrize("name", ["prompt_ids", "start_tokens", "initial_idx"])
+@pytest.mark.parametrize("temperature, ids", [("/ temperature", []), ("* temperature", ["S1"])])
+def test_the_first_words_of_what_draws_may_be_called_a_prompts(name, temperature, ids, tmp_path):
+    text = FUNCTION.replace("/ temperature", temperature).replace("idx", name)
+    assert results(text, tmp_path, "generate.sampling")["generate.sampling"].severe == ids
+
+
 def test_what_cannot_be_called_with_a_toy_is_no_component(tmp_path):
     """It asks for what only the model itself has."""
     text = MODEL.replace("self(idx)[0][:, -1]", "self(idx)[0][:, self.table[3]]")

@@ -135,13 +135,17 @@ def _places_of(parameters: Mapping[str, inspect.Parameter], told: Sequence[str],
     rest = [name for name in parameters if name not in (model, *told, *texts)]
     limit = next((name for name in rest if named[name] in INPUTS["max_len"].split()), "")
     has_text = bool(texts) or has_tokenizer
-    ids = [n for n in rest if named[n] in INPUTS["ids"].split() or (has_text and BEGINNING.search(named[n]))]
+    ids = [n for n in rest if named[n] in INPUTS["ids"].split() or (BEGINNING if has_text else IDS).search(named[n])]
     known = {model, limit, *ids[:1], *told, *texts}
     is_told_all = all(name in known or p.default is not p.empty for name, p in parameters.items())
     return {"model": model, "ids": ids[0], "limit": limit} if model and ids and is_told_all else {}
 
 
 BEGINNING = re.compile(r"prompt|start|text|seed|sentence|context$|begin|input")
+IDS = re.compile(
+    rf"^({BEGINNING.pattern.replace('$', '')}|initial|first)s?(ids|idxs?|tok(en)?s?|token(ids|s)|ind(ex|ices))$"
+)
+"""Of the words that are written on, where there is no text: prompt_ids."""
 
 
 def _last_of(written: Any) -> Tensor:
