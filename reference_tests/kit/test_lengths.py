@@ -285,3 +285,25 @@ def test_a_norm_with_a_scale_for_every_place_works_with_one_length_alone(sizes, 
     result = check_text(NORM_OF_PLACES.replace("SIZES", sizes), tmp_path)["LayerNorm"]
     assert (result.verdict, result.ids) == (verdict, ids)
     assert all("self.gamma and self.beta" in found.evidence for found in result.mistakes if found.id == "LN4")
+
+
+HANDED_ON = """
+class Tagger(nn.Module):
+    def __init__(self, vocab_size, width, heads, inner, depth):
+        super().__init__()
+        self.words = nn.Embedding(vocab_size, width)
+        layer = nn.TransformerEncoderLayer(width, heads, inner, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, depth)
+        self.scores = nn.Linear(width, vocab_size)
+
+    def forward(self, ids, dec_lengths):
+        later = torch.ones(ids.size(1), ids.size(1), dtype=torch.bool, device=ids.device).triu(1)
+        return self.scores(self.layers(self.words(ids), mask=later)), dec_lengths
+"""
+
+
+@pytest.mark.parametrize("diagonal, verdict, ids", [(1, "harmless deviation", ["E2"]), (2, "mistake", ["A6", "E2"])])
+def test_lengths_that_are_only_returned_are_no_mask(diagonal, verdict, ids, tmp_path):
+    """Beside the scores, for whoever computes the loss."""
+    result = check_text(HANDED_ON.replace("triu(1)", f"triu({diagonal})"), tmp_path)["Tagger"]
+    assert (result.verdict, result.ids) == (verdict, ids), result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import linecache
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import source_of
+from scratch_transformer.kit.definitions import nodes_of, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -175,12 +176,15 @@ def plans(
         mask_like = [p for p in mask_like if not LENGTHS.search(plain(p.name))]
     if sum(p.default is p.empty for p in parameters if p not in mask_like) < len(tensors):  # m is an encoder's output
         mask_like = [p for p in mask_like if plain(p.name) != "m" or p.default is not p.empty]
+    handed_on = [p.name for p in mask_like if LENGTHS.search(plain(p.name)) and _is_only_returned(p.name, function)]
+    mask_like = [p for p in mask_like if p.name not in handed_on]
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     kept, mask_like = _kept(mask_like, function)
     extra = {
         **_beside(others, tensors, tables, settings, inspect.unwrap(function)),
         **dict.fromkeys(kept, beside.KEPT),
+        **{name: [beside.Lengths()] for name in handed_on},
     }
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
@@ -262,6 +266,15 @@ def _kept(masks: list[inspect.Parameter], function: Any) -> tuple[list[str], lis
     of_padding = [p.name for p in required if "pad" in plain(p.name) or KEEPING.search(plain(p.name))]
     kept = [n for n in of_padding if re.search(rf"\*=? *{n}\b|\b{n}(\.\w+\([^()]*\)|\[[^\]]*\])* *\*(?!\*)", code)]
     return (kept, [p for p in masks if p.name not in kept]) if len(kept) < len(masks) else ([], masks)
+
+
+def _is_only_returned(name: str, function: Any) -> bool:
+    """Whether a function does nothing with what it is given but return it: return logits, lengths."""
+    nodes = nodes_of(inspect.unwrap(function))
+    returned = [node.value for node in nodes if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple)]
+    beside_it = {id(one) for value in returned for one in value.elts}
+    read = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    return bool(read) and all(id(node) in beside_it for node in read)
 
 
 def _is_table(mask: str, function: Any) -> bool:
