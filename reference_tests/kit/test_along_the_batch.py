@@ -177,3 +177,30 @@ def test_a_comment_is_no_evidence_where_the_code_stops_with_what_it_says(tmp_pat
     assert any("(batch_size, seq_len, d_model)" in limit and "q @ k.T" in limit for limit in result.limits)
     (result,) = check_text(OF_A_SENTENCE.replace("TURNED", "k.mT"), tmp_path).values()
     assert result.verdict in FINE and not any("With a batch" in limit for limit in result.limits), result
+
+
+OF_ONE = """
+class SelfAttention(nn.Module):
+    \"\"\"SAID\"\"\"
+
+    def __init__(self, width):
+        super().__init__()
+        self.to_q, self.to_k, self.to_v = nn.Linear(width, width), nn.Linear(width, width), nn.Linear(width, width)
+        self.width = width
+
+    def forward(self, x):
+        q, k, v = self.to_q(x), self.to_k(x), self.to_v(x)
+        return torch.softmax(q @ TURNED / self.width**0.5, dim=-1) @ v
+"""
+
+
+@pytest.mark.parametrize("said, turned, is_told", [
+    ("Attention of x: (batch, length, width).", "k.T", True),
+    ("Attention of x: (length, width).", "k.T", False),
+    ("Heads are of (batch, length, width).", "k.T", False),
+    ("Attention of x: (batch, length, width).", "k.transpose(-2, -1)", False),
+])  # fmt: skip
+def test_what_takes_one_sentence_and_says_that_it_takes_several_is_told(said, turned, is_told, tmp_path):
+    result = check_text(OF_ONE.replace("SAID", said).replace("TURNED", turned), tmp_path)["SelfAttention"]
+    told = [limit for limit in result.limits if "With a batch it stops" in limit]
+    assert (len(told) == 1 and "q @ k.T" in told[0]) == is_told and result.verdict in FINE

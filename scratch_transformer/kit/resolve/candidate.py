@@ -403,7 +403,8 @@ class Resolved(Candidate):
         return documented.contradiction(getattr(self.made, "function", self.made), self.plan.masks)
 
     def documented_batch_first(self) -> str:
-        return documented.batch_first(self.made) if self.plan.order in ("sequence first", batching.ALONE) else ""
+        is_alone = self.plan.order == batching.ALONE
+        return documented.batch_first(self.made, is_alone) if is_alone or self.plan.order == "sequence first" else ""
 
     def batch_first_around(self) -> str:
         return documented.batch_first_around(self.made) if self.goes_along_the_first else ""

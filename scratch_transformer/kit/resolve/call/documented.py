@@ -20,6 +20,8 @@ BATCH, LENGTH = r"(?:batch\w*|bsz|bs|B|N)", r"(?:seq\w*|(?:max_?)?len\w*|num_?to
 BATCH_FIRST = re.compile(rf"[\[(]\s*{BATCH}(?: size)?\s*,\s*{LENGTH}\b(?: len(?:gth)?)?\s*,[^\])]*[\])]", re.IGNORECASE)
 LENGTH_FIRST = re.compile(rf"[\[(]\s*{LENGTH}(?: len(?:gth)?)?\s*,\s*{BATCH}\b(?: size)?\s*[,\])]", re.IGNORECASE)
 """Of a shape in words: (batch_size, seq_len, d_model); (seq_len, batch)."""
+INPUT = re.compile(r"\b(x|inputs?)\b", re.IGNORECASE)
+"""In a line of what a class says of itself, which tells what forward takes."""
 OF_TORCH = re.compile(r"\bnn\.(?:Transformer(?:(?:En|De)coderLayer)?|MultiheadAttention)\((?:[^()]|\([^()]*\))*\)")
 TOLD = re.compile(r"batch_first *= *True")
 TURNS = re.compile(r"transpose\(|permute\(|swapaxes\(|swapdims\(|movedim\(|rearrange\(|einsum\(|\.T\b|\.t\(\)")
@@ -52,17 +54,20 @@ def contradiction(thing: Any, masks: Mapping[str, tuple[str, Form]]) -> str:
     return ""
 
 
-def batch_first(thing: Any) -> str:
+def batch_first(thing: Any, is_alone: bool = False) -> str:
     """What is said in forward of the shape of tokens, (batch, length, d_model); "" if nothing.
 
     In texts, comments and names: B, T, C = x.shape. Nothing, too, where the other order is said anywhere in the class.
+    is_alone: it takes one sentence only; then what the class says of its input is heard, too.
     """
     cls: Any = type(thing)
     whole, forward = source_of(cls), source_of(getattr(cls, "forward", None))
     if not whole or not forward:
         return ""
     comments = "\n".join(line.partition("#")[2] for line in forward.splitlines())
-    said = BATCH_FIRST.search(f"{inspect.getdoc(cls.forward) or ''}\n{comments}\n{_unpacked(cls.forward)}")
+    told = str(cls.__doc__ or "").splitlines() if is_alone else []
+    of_input = "\n".join(line for line in told if INPUT.search(line))
+    said = BATCH_FIRST.search(f"{inspect.getdoc(cls.forward) or ''}\n{comments}\n{_unpacked(cls.forward)}\n{of_input}")
     return "" if said is None or LENGTH_FIRST.search(f"{whole}\n{_unpacked(cls.forward)}") else said[0]
 
 
