@@ -191,12 +191,13 @@ def test_a_share_of_the_largest_value():
 def test_what_is_harmless_stands_behind_the_mistakes():
     part = [
         Named(id, "", severity, "", "", "", "", "")
-        for id, severity in (("A8", "harmless"), ("LN1", "mistake"), ("B1", "note"))
+        for id, severity in (("A14", "harmless"), ("LN1", "mistake"), ("B1", "note"))
     ]
     result = Result("a", "b", verdict="mistake", mistakes=part, inherited=["A1"])
-    assert text.named(result) == "mistake: LN1 (A1); A8"
-    assert any(line.startswith("; A8 behind") for line in text._legend([result]))
-    assert text.named(Result("a", "b", verdict="harmless deviation", mistakes=part[:1])) == "harmless deviation: A8"
+    assert text.named(result) == "mistake: LN1 (A1); A14"
+    assert any(line.startswith("; A14 behind") for line in text._legend([result]))
+    assert any(line.startswith("(A1) in brackets") for line in text._legend([result]))  # of the table, no others
+    assert text.named(Result("a", "b", verdict="harmless deviation", mistakes=part[:1])) == "harmless deviation: A14"
 
 
 def test_both_errors_in_the_table():

@@ -147,10 +147,10 @@ def _legend(results: Iterable[Result]) -> Iterator[str]:
     results = list(results)
     for verdict in dict.fromkeys(result.verdict for result in results):
         yield f"{verdict}: {MEANINGS.get(verdict, '')}"
-    if any(result.inherited for result in results):
-        yield "(LN1) in brackets: the mistake is in a part of it, and is explained there"
-    if any(map(harmless, results)):
-        yield "; A8 behind a semicolon: no mistake, but different from PyTorch"
+    if inherited := [id for result in results for id in result.inherited]:
+        yield f"({inherited[0]}) in brackets: the mistake is in a part of it, and is explained there"
+    if beside := [id for result in results for id in harmless(result)]:
+        yield f"; {beside[0]} behind a semicolon: no mistake, but different from PyTorch"
     if any(result.error is not None for result in results):
         yield "error: the largest difference from PyTorch's output, as a share of the largest number in it"
         yield "       (1e-15 is rounding, 1e-02 is 1 %)"
