@@ -293,7 +293,7 @@ class Tagger(nn.Module):
         super().__init__()
         self.words = nn.Embedding(vocab_size, width)
         layer = nn.TransformerEncoderLayer(width, heads, inner, batch_first=True)
-        self.layers = nn.TransformerEncoder(layer, depth)
+        self.layers = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
         self.scores = nn.Linear(width, vocab_size)
 
     def forward(self, ids, dec_lengths):
