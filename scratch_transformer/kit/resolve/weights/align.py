@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights import attention
 from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, missing, walk
@@ -24,7 +25,9 @@ from scratch_transformer.kit.resolve.weights.units import (
     single_layers,
 )
 
-MOST_LAYOUTS = 64
+MOST_LAYOUTS, MOST_APART = 64, 10
+FIRST = -1
+"""The number of an attention's first layout, whatever was right for its class."""
 SIDES = ("src_", "tgt_")
 """Of what a model may have once for both languages."""
 
@@ -49,27 +52,33 @@ def layouts(
     here = Attentions(parameters, settings, choices)
     here.again = any(is_repeated(parameters.module, path) for path in single_layers(parameters.module, kind_of))
     absent = {name: missing(shape, name) for name, shape in shapes.items()}
-    for note, pairs, index in _numbered(ours, theirs):
-        layout = _layout(pairs, ours, here, absent, shapes, index)
+    for note, pairs, index, of_memory in _numbered(ours, theirs, here):
+        layout = _layout(pairs, ours, here, absent, shapes, (index, of_memory))
         if layout is None or (index and not has_attention):
             continue
         layout = Numbered(layout)
-        layout.number = index
+        layout.number = max(index, 0)
         yield note, layout
         made += 1
         if made >= MOST_LAYOUTS:
             return
 
 
-def _numbered(ours: list[Unit], theirs: list[Unit]) -> Iterator[tuple[str, Pairs, int]]:
-    """Pairings, each with several layouts of the attentions by number; the first of all usual ones come first."""
+def _numbered(ours: list[Unit], theirs: list[Unit], here: Attentions) -> Iterator[tuple[str, Pairs, int, int]]:
+    """Pairings, each with several layouts of the attentions by number; the first of all usual ones come first.
+
+    Also with another number for those to the encoder, where the class of all packs what it projects in one matrix.
+    """
     found = list(pairings(ours, theirs))
     usual = [pairing for pairing in found if not pairing[0]]
-    yield from ((*pairing, 0) for pairing in usual)
+    yield from ((*pairing, 0, 0) for pairing in usual)
     most = 12 if not any(unit.kind == "matrix" for unit in ours) else 8  # of attention alone, keys first too
     for pairing in usual:
-        yield from ((*pairing, index) for index in range(1, most if pairing is usual[0] else 3))
-    yield from ((*pairing, index) for pairing in found[len(usual) :] for index in range(3))
+        yield from ((*pairing, index, index) for index in range(1, most if pairing is usual[0] else 3))
+    if usual and here.may_differ(ours, usual[0][1]):
+        others = (FIRST, *range(1, MOST_APART))
+        yield from ((*usual[0], *numbers) for index in others for numbers in ((0, index), (index, 0)))
+    yield from ((*pairing, index, index) for pairing in found[len(usual) :] for index in range(3))
 
 
 # ---- From pairs to positions ----
@@ -87,11 +96,14 @@ class Attentions:
         self._made: dict[tuple[str, ...], list[Layout]] = {}
 
     def layout(self, path: str, weights: Mapping[str, Tensor], index: int) -> Layout | None:
-        """The layout of this number of the attention at a path; None if there are fewer."""
+        """The layout of this number of the attention at a path; None if there are fewer.
+
+        0: the one that was right where its class was judged by itself, else the first.
+        """
         module = self.modules.get(path)
         if type(module) is nn.MultiheadAttention and index:  # torch's own is laid out in one way
             return None
-        number = self.choices.get(type(module), 0) if index == 0 else index
+        number = self.choices.get(type(module), 0) if index == 0 else max(index, 0)
         key = (path, *weights)
         if key not in self._waiting:
             is_raw = raw_test(self.parameters, path)
@@ -100,10 +112,26 @@ class Attentions:
         made += (layout for _, layout in itertools.islice(self._waiting[key], max(number + 1 - len(made), 0)))
         return made[number] if number < len(made) else None
 
+    def may_differ(self, ours: list[Unit], pairs: Pairs) -> bool:
+        """Whether one class attends to the sentence and to the encoder, with queries, keys and values in one matrix."""
+        both = [pairs[i] for i, unit in enumerate(ours) if unit.kind == "attention" and i in pairs]
+        is_crossed = any(unit.path.endswith(CROSS) for unit in ours) and len({unit.path for unit in both}) > 1
+        classes = {type(self.modules.get(unit.path)) for unit in both}
+        return is_crossed and len(classes) == 1 and all("qkv" in map(role_of, unit.names) for unit in both)
+
+
+CROSS = "cross_attn"
+
 
 def _layout(
-    pairs: dict[int, Unit], ours: list[Unit], attentions: Attentions, absent: Layout, shapes: Shapes, index: int
+    pairs: dict[int, Unit],
+    ours: list[Unit],
+    attentions: Attentions,
+    absent: Layout,
+    shapes: Shapes,
+    numbers: tuple[int, int],
 ) -> Layout | None:
+    """numbers: of the layouts of the attentions, and of those to the encoder."""
     layout, parameters = dict(absent), attentions.parameters
     for i, unit in enumerate(ours):
         if i not in pairs:
@@ -111,7 +139,7 @@ def _layout(
         theirs = pairs[i]
         weights = {name: theirs.of(parameters.positions[theirs.full(name)]) for name in theirs.names}
         if unit.kind == "attention":
-            found = attentions.layout(theirs.path, weights, index)
+            found = attentions.layout(theirs.path, weights, numbers[unit.path.endswith(CROSS)])
             if found is None:
                 return None
             layout |= {unit.full(name): positions for name, positions in found.items() if unit.full(name) in shapes}

@@ -269,6 +269,8 @@ def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
                 if bias is not None:
                     layout[f"w_{name}.bias"] = part(bias, index, n, sizes.heads(name))
             layouts.append(layout)
+    if parts and role == "qkv" and not of_heads:
+        layouts += [_queries_apart(W, bias, order, sizes) for order in ("kv", "vk")]
     return sorted(layouts, key=lambda layout: next(iter(layout)) != f"w_{role[0]}.weight")
 
 
@@ -278,6 +280,17 @@ def _in_blocks(W: Tensor, bias: Tensor | None, order: Sequence[str], sizes: Size
     layout: Layout = {f"w_{name}.weight": part for name, part in zip(order, W.split(ends), strict=True)}
     if bias is not None:
         layout |= {f"w_{name}.bias": part for name, part in zip(order, bias.split(ends), strict=True)}
+    return layout
+
+
+def _queries_apart(W: Tensor, bias: Tensor | None, order: str, sizes: Sizes) -> Layout:
+    """Queries first, then keys and values head by head: those of another sentence."""
+    layout: Layout = {}
+    for kind, packed in (("weight", W), ("bias", bias)):
+        if packed is not None:
+            queries, rest = packed.split([sizes.shape("q")[0], 2 * sizes.shape("k")[0]])
+            layout[f"w_q.{kind}"] = queries
+            layout |= {f"w_{name}.{kind}": _by_head(rest, i, 2, sizes.kv) for i, name in enumerate(order)}
     return layout
 
 
