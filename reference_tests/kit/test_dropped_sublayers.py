@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.mistakes.blocks import KEPT as NEVER_DROPPED
 from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
 from scratch_transformer.kit.mistakes.paths import ON_RESIDUAL
 
@@ -184,6 +185,29 @@ def test_what_the_kit_put_in_its_place_is_not_blamed_for_dropping_nothing(tmp_pa
     layer = check_text(LENT, tmp_path)["EncoderLayer"]
     assert layer.replaced == ["MultiHeadAttention"]
     assert "B6" not in layer.ids
+
+
+OF_NETWORK = ", nn.Linear(d_ff, d_model), nn.Dropout(dropout))"
+
+
+@pytest.mark.parametrize("old, new, is_named", [
+    ("", "", True), ("d_ff, dropout):", "d_ff, attn_dropout):", False),
+    ("self.ffn(self.norm2(x))", "self.drop(self.ffn(self.norm2(x)))", False),
+    ("self.ffn(self.norm2(x))", "F.dropout(self.ffn(self.norm2(x)), self.p, self.training and self.p > 0)", False),
+])  # fmt: skip
+def test_what_stands_beside_it_is_asked_for_its_dropout(old, new, is_named, tmp_path):
+    """nn.Identity() in place of nn.Dropout(0): it is asked once more with dropout."""
+    text, layer = LENT.replace(OF_NETWORK, ", nn.Linear(d_ff, d_model))").split("class EncoderLayer")
+    layer = layer.replace("d_ff, dropout)\n        self.norm1", "d_ff, 0)\n        self.norm1").replace(old, new)
+    if "attn" in new:
+        layer = layer.replace("super().__init__()", "super().__init__()\n        dropout = attn_dropout")
+    made = "self.p, self.drop = dropout, nn.Dropout(dropout) if dropout > 0 else nn.Identity()"
+    layer = layer.replace("        self.norm1, self", f"        {made}\n        self.norm1, self")
+    found = check_text(f"{text}class EncoderLayer{layer}", tmp_path)["EncoderLayer"]
+    assert found.replaced == ["MultiHeadAttention"]
+    named = [one for one in found.mistakes if one.id == "B6"]
+    assert [one.form for one in named] == [NEVER_DROPPED.format("the feed-forward network")] * is_named, found
+    assert all("self.ffn(self.norm2(x))" in one.shown for one in named)
 
 
 # ---- After the sum (B24) ----

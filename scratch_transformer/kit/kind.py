@@ -398,6 +398,10 @@ class Candidate:
         """
         raise KeyError(f"{self.kind.name} cannot be built again with {settings}")
 
+    def rebuild_beside_lent(self, dropout: float) -> Candidate:
+        """The same with dropout, also where the reference stands in for a part, whose dropout is not the learner's."""
+        return self.rebuild(dropout=dropout)
+
     def stepwise(self, inputs: Inputs, chunks: tuple[int, ...], steps: Steps = STEPS[0]) -> Tensor | None:
         """The outputs for a sequence that comes in pieces, keys and values being kept; None if it keeps none."""
         return None

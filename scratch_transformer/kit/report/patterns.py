@@ -15,7 +15,7 @@ from scratch_transformer.kit.mistakes.attention import (
     TARGET_ONLY,
     WEIGHTS_APART,
 )
-from scratch_transformer.kit.mistakes.blocks import IN_BOTH, NOT_DROPPED
+from scratch_transformer.kit.mistakes.blocks import IN_BOTH, KEPT, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, SOURCES_TABLE, WIDTH_OF_HEADS
 from scratch_transformer.kit.mistakes.decoding import ALL_BUT, FROM_BELOW_ZERO
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
@@ -155,8 +155,8 @@ OF_FORMS: dict[tuple[str, str], str] = {
     **{("B14", form): GOES_ROUND for form in ("", *(IN_BOTH.format(*two) for two in TWO_SUBLAYERS))},
     ("A36", ""): r"(?i)(att|mha|cross)\w*\(.*\b(enc|mem|src|context)\w*\b(?<!mask)",
     ("B24", ""): r"drop\w*\(.*[^(,] \+|return self\.\w*drop\w*\(|^\s*x = self\.\w*drop\w*\(x\)",
-    ("B6", NOT_DROPPED.format("self-attention")): r"(?i)self\.\w*(att|mha|heads)\w*\(",
-    ("B6", NOT_DROPPED.format("the feed-forward network")): NETWORK_CALLED,
+    **{("B6", form.format("self-attention")): r"(?i)self\.\w*(att|mha|heads)\w*\(" for form in (KEPT, NOT_DROPPED)},
+    **{("B6", form.format("the feed-forward network")): NETWORK_CALLED for form in (KEPT, NOT_DROPPED)},
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
     **{("LN3", f"{AT_LEAST}, and {what}"): r"clamp|clip|max" for what in ("ε is added to that", "none is added")},
     **{

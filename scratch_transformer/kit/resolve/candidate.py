@@ -62,6 +62,8 @@ class Resolved(Candidate):
         """Finds the layout, and what it has no place for, when either is first asked for."""
         super().__init__(kind, made if isinstance(made, nn.Module) else None, settings)
         self.made, self._rebuild = made, rebuild
+        self.has_lent = False
+        """Whether the reference stands in for a part: built with other sizes, that says nothing of the learner's."""
         self.function: Callable[..., Any] = made
         self._layout: Layout = layout or {}
         self.shape_of: Callable[[Inputs], torch.Size | None] = lambda inputs: None
@@ -413,9 +415,16 @@ class Resolved(Candidate):
         return self.plan.exchanged if len(self.plan.exchanged) > 1 else ()
 
     def rebuild(self, **settings: Any) -> Candidate:
-        if self._rebuild is None or self.stops_along is not None:
+        if self._rebuild is None or self.stops_along is not None or self.has_lent:
             raise KeyError(f"{self.kind.name} cannot be built again")
         return self._rebuild(settings)
+
+    def rebuild_beside_lent(self, dropout: float) -> Candidate:
+        return (
+            self._rebuild({"dropout": dropout})
+            if self._rebuild is not None and self.has_lent
+            else self.rebuild(dropout=dropout)
+        )
 
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of the learner's own submodules whose canonical path the layout tells."""

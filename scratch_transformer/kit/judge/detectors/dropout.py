@@ -40,10 +40,12 @@ OF_FUNCTION = "F.dropout(weights, p, training=training), training being an argum
 BUILT = "Built with dropout = 0.5, two calls in training mode"
 
 
-def with_dropout(session: Session, state: State | None = None) -> Candidate | None:
-    """The candidate built again with dropout, if its class can have it."""
+def with_dropout(session: Session, state: State | None = None, beside_lent: bool = False) -> Candidate | None:
+    """The candidate built again with dropout, if its class can have it. beside_lent: with what stands in for parts."""
     try:
-        candidate = session.candidate.rebuild(dropout=0.5)
+        candidate = (
+            session.candidate.rebuild_beside_lent(0.5) if beside_lent else session.candidate.rebuild(dropout=0.5)
+        )
         candidate.load(session.asked if state is None else state)
     except Exception:  # it has no such setting, or cannot be built twice
         return None

@@ -23,7 +23,7 @@ from scratch_transformer.kit.judge.session import Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import NETWORKS, Candidate, Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.blocks import NOT_DROPPED
+from scratch_transformer.kit.mistakes.blocks import KEPT, NOT_DROPPED
 
 TODAY = ("LlamaBlock", "MaskedLlamaBlock")
 """Of these, many drop nothing: that one sublayer's output is dropped says that the others' were to be."""
@@ -41,7 +41,8 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
     if best is not None and any(best.recipe.within(norm).norm_order == "neither" for norm in THREE):
         return  # there is no sum
     silent = without(session.asked, "weight")
-    candidate = with_dropout(session, silent) if _is_told_of_more_than_weights(session) else None
+    is_told = _is_told_of_more_than_weights(session)
+    candidate = with_dropout(session, silent, beside_lent=True) if is_told else None
     has_biases = not of_last(silent, "bias") & session.candidate.missing
     if not has_biases and (best is None or best.recipe.norm_order != "pre"):
         return
@@ -54,10 +55,12 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
     drops = _drops_each(session, candidate or session.candidate, has_biases)
     own = {SUBLAYERS[name]: drop for name, drop in drops.items() if name not in lent}
     left, dropped = ([name for name, drop in own.items() if drop == which] for which in (False, True))
+    of_left = " and ".join(left)
     if left and dropped:
         said = f"With dropout = 0.5, training mode drops the output of {' and '.join(dropped)}, but not that of"
-        form = NOT_DROPPED.format(" and ".join(left))
-        yield Finding(MISTAKES["B6"], f"{said} {' and '.join(left)}.", form)
+        yield Finding(MISTAKES["B6"], f"{said} {of_left}.", NOT_DROPPED.format(of_left))
+    elif left and lent and has_biases and candidate is not None and kind not in TODAY:
+        yield Finding(MISTAKES["B6"], f"{BUILT} do not drop the output of {of_left}.", KEPT.format(of_left))
 
 
 SUBLAYERS = {

@@ -35,6 +35,7 @@ class Library(Parts):
     def rebuilder(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Candidate]:
         """Builds the same class with other settings. Whatever its constructor raises is passed on."""
         cls = made if isinstance(made, types.FunctionType) else type(made)
+        lent = dict(self.stand_ins)
 
         def rebuild(changes: Mapping[str, Any]) -> Candidate:
             if not isinstance(cls, type) or isinstance(made, Weighted):
@@ -52,7 +53,8 @@ class Library(Parts):
             given = {**kept, **flags}
             names, parts = self.namespace_of(cls), self.parts(kind, cls)
             attempt = next(construct.attempts(cls, wanted, names, parts, given, "memory" in kind.inputs))
-            with self.globals_of(cls, wanted, settings) if is_outside else contextlib.nullcontext():
+            are_outside = self.globals_of(cls, wanted, settings) if is_outside else contextlib.nullcontext()
+            with are_outside, self._standing_in(lent):
                 again = attempt.build()
             heard = {"dropout"} if is_outside and outside.drops_as_told(again, changes["dropout"]) else set()
             if not known | attempt.used.keys() | heard >= changes.keys():
@@ -214,17 +216,27 @@ class Library(Parts):
         self, name: str, part: Any, kind: str, settings: Mapping[str, Any], pair: bool, is_alone: bool = False
     ) -> Iterator[None]:
         """The reference in place of a part, wherever the learner's code names it."""
-        modules = {getattr(thing, "__module__", "") for thing in self.guesses}
-        namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
         new = supplied.class_of(self.kinds[kind], settings, pair, part=part, alone=is_alone)
         self.supplied.append(name)
-        before = dict(self.stand_ins)
-        self.stand_ins[part] = new
         try:
-            with supplied.in_place(namespaces, part, new):
+            with self._standing_in({part: new}):
                 yield
         finally:
             self.supplied.remove(name)
+
+    @contextlib.contextmanager
+    def _standing_in(self, lent: Mapping[Any, type]) -> Iterator[None]:
+        """These classes in place of the learner's."""
+        modules = {getattr(thing, "__module__", "") for thing in self.guesses} if lent else ()
+        namespaces = [vars(sys.modules[module]) for module in modules if module in sys.modules]
+        before = self.stand_ins
+        self.stand_ins = {**before, **lent}
+        try:
+            with contextlib.ExitStack() as places:
+                for part, new in lent.items():
+                    places.enter_context(supplied.in_place(namespaces, part, new))
+                yield
+        finally:
             self.stand_ins = before
 
     def _adopt(self, made: Any, kind: Kind, settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Candidate:

@@ -79,8 +79,8 @@ def _with_probes(
         is_second = any(start is one for one, _ in silent)
         if (library.is_late and error is not None) or (is_second and best.candidate is not None):
             break
-        rebuild = None if library.supplied else library.rebuilder(made, kind, settings)
-        candidate = Resolved(kind, made, settings, start, rebuild=rebuild)
+        candidate = Resolved(kind, made, settings, start, rebuild=library.rebuilder(made, kind, settings))
+        candidate.has_lent = bool(library.supplied)
         candidate.shape_of = trial.expected_shape
         candidate.function = way
         one = next((probe for probe in first if candidate.accepts(probe.inputs)), None)
