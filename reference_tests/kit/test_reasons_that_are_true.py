@@ -86,3 +86,29 @@ def test_a_class_with_which_its_file_breaks_off_is_not_abstract(more, said, tmp_
     if said == CUT_OFF and not more:
         base = BEGUN.replace("EncoderLayer", "BaseEncoder")
         assert reported(written(base, tmp_path)).ignored == ["BaseEncoder (abstract: it has no forward)"]
+
+
+OF_WORDS = """
+places = {"<unk>": 0}
+
+
+def look_up(text):
+    return [places[word] for word in text.split()]
+
+
+def generate(start, steps=5):
+    words = start.copy()
+    for _ in range(steps):
+        last = ["<unk>"] * 2 + words[-3:]
+        logits = torch.nn.functional.one_hot(torch.tensor([LOOKED_UP]), 8)[0, -1]
+        words.append(logits.argmax().item())
+    return " ".join(map(str, words))
+"""
+
+
+@pytest.mark.parametrize(("looked_up", "is_of_words"), [('look_up(" ".join(last))', True), ("last", False)])
+def test_what_looks_up_the_words_that_it_is_given_is_not_said_to_stop(looked_up, is_of_words, tmp_path):
+    report = reported(written(OF_WORDS.replace("LOOKED_UP", looked_up), tmp_path))
+    said = "generate (it is given words, not their ids, and looks them up itself)"
+    assert (said in report.ignored) == is_of_words, report
+    assert not is_of_words or not report.results

@@ -10,7 +10,15 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_own, leads_to, names_in, nodes_of, parameters_of, source_of
+from scratch_transformer.kit.definitions import (
+    assignments,
+    is_own,
+    leads_to,
+    names_in,
+    nodes_of,
+    parameters_of,
+    source_of,
+)
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import LAYERS, NETWORKS, Kind
 from scratch_transformer.kit.kinds import KINDS
@@ -111,9 +119,24 @@ def _of_its_calls(value: Any, kind: Kind) -> str:
     writes = "next_logits" in kind.inputs
     if (writes or inspect.isfunction(value)) and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
+    if writes and inspect.isfunction(value) and joins_words(value):
+        return foreign.OF_WORDS
     computes = {"x", "query", "ids"} & {*kind.inputs} and not writes
     parts = parts_given(value) if computes and inspect.isfunction(value) else []
     return foreign.GIVEN_PARTS.format(", ".join(parts)) if parts else ""
+
+
+def joins_words(function: Any) -> bool:
+    """Whether it makes a text of what it is given, for what looks its words up: encode(" ".join(words))."""
+    first = next(iter(parameters_of(function)), None)
+    nodes, given = nodes_of(function), {first.name} if first is not None else set()
+    for target, made in assignments(nodes):
+        if isinstance(target, ast.Name) and given & _names(made):
+            given.add(target.id)
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    within = [one for call in calls for one in call.args if isinstance(one, ast.Call)]
+    joined = [one for one in within if isinstance(one.func, ast.Attribute) and one.func.attr == "join" and one.args]
+    return any(isinstance(one.func.value, ast.Constant) and given & _names(one.args[0]) for one in joined)  # type: ignore[attr-defined]
 
 
 OF_TENSORS = re.compile(r"""^["']*(typing\.)?(List|list|Sequence)\[(torch\.)?Tensor\]""")

@@ -65,6 +65,7 @@ POOLED = "it does not return a vector for every word: a classifier, perhaps"
 LISTS = "it takes lists of tensors: {}"
 OF_ITS_MODEL = "it asks its model for more than the kit's own gives, which takes the place of a trained one"
 HANDS_ON = "it leaves the decoding to {}"
+OF_WORDS = "it is given words, not their ids, and looks them up itself"
 WEIGHTLESS = "it has no weights: an activation"
 READS = "it reads "
 """What is not there, as its file makes it in lines that were not run."""
@@ -76,6 +77,7 @@ NOTHING = (
     NOT_WRITTEN,
     NOT_LOADED,
     NO_VALUES,
+    OF_WORDS,
     POOLED,
     WEIGHTLESS,
     ACTIVATED,
