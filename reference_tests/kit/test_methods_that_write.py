@@ -175,3 +175,36 @@ def test_a_repetition_penalty_is_judged_by_what_is_drawn(old, new, form, tmp_pat
     if form:
         shown = int(drawn.mistakes[0].where.rpartition(":")[2])
         assert "row[word] = " in (IMPORTS + text).splitlines()[shown - 1]
+
+
+PAIR = """
+class Pair(nn.Module):
+    def __init__(self, vocab_size, width, block_size):
+        super().__init__()
+        self.block_size = block_size
+        self.words, self.scores = nn.Embedding(vocab_size, width), nn.Linear(width, vocab_size)
+
+    def forward(self, ids, targets=None):
+        answer = {"logits": self.scores(self.words(ids)), "hidden": None}
+        return PAIRED
+
+    @torch.no_grad()
+    def generate(self, ids, max_new_tokens, temperature=1.0, repetition_penalty=1.0):
+        for _ in range(max_new_tokens):
+            logits = self(ids[:, -self.block_size:])[PLACE]["logits"][:, -1]
+            said = logits.gather(1, ids)
+            logits = logits.scatter(1, ids, PENALIZED)
+            drawn = torch.multinomial(F.softmax(logits / temperature, dim=-1), num_samples=1)
+            ids = torch.cat([ids, drawn], dim=1)
+        return ids
+"""
+PENALIZED = "torch.where(said > 0, said / repetition_penalty, said * repetition_penalty)"
+
+
+@pytest.mark.parametrize("paired, place", [('{"logits": answer["logits"]}, None', "0"), ("None, answer", "1")])
+@pytest.mark.parametrize("penalized, ids", [(PENALIZED, []), ("said / repetition_penalty", ["S5"])])
+def test_a_model_may_return_a_dictionary_and_something_else(paired, place, penalized, ids, tmp_path):
+    text = PAIR.replace("PAIRED", paired).replace("PLACE", place).replace("PENALIZED", penalized)
+    result = results(text, tmp_path, "Pair.generate.sampling")["Pair.generate.sampling"]
+    assert result.ids == ids, result
+    assert result.verdict == ("mistake" if ids else "matches the builtin")

@@ -21,10 +21,14 @@ KEPT = re.compile(rf"{CACHES.pattern}|state|hidden|att|weight")
 
 
 class Made(NamedTuple):
-    """What a forward returns. cls: the class of the object, dict for a dictionary. fields: its own, in order."""
+    """What a forward returns. cls: the class of the object, dict for a dictionary. fields: its own, in order.
+
+    place: where it stands in a pair, return {"logits": logits}, loss; None alone.
+    """
 
     cls: type
     fields: tuple[str, ...]
+    place: int | None = None
 
     @property
     def scores(self) -> str:
@@ -35,18 +39,22 @@ class Made(NamedTuple):
         """How the scores are taken out of it."""
         if self.cls is tuple:
             return f"{', '.join(self.fields)} = self(ids)."
-        return f'logits = self(ids)["{self.scores}"].' if self.cls is dict else f"logits = self(ids).{self.scores}."
+        given = "self(ids)" if self.place is None else f"self(ids)[{self.place}]"
+        return f'logits = {given}["{self.scores}"].' if self.cls is dict else f"logits = {given}.{self.scores}."
 
     def __call__(self, logits: Tensor, past: Any = None) -> Any:
         """It, with logits where its scores are, what stands for keys and values where these are, and nothing else."""
+        if self.place is not None:
+            own = self._replace(place=None)(logits, past)
+            return (own, None) if self.place == 0 else (None, own)
         kept = {name: past if CACHES.search(name.lower()) else None for name in self.fields}
         values = kept | {self.scores: logits}
         if self.cls is tuple:
             return tuple(values.values())
         if issubclass(self.cls, (dict, tuple)):
             return self.cls(**values)
-        own: Any = type(self.cls.__name__, (_Several if hasattr(self.cls, "__getitem__") else _Object,), {})
-        return own(values)
+        thing: Any = type(self.cls.__name__, (_Several if hasattr(self.cls, "__getitem__") else _Object,), {})
+        return thing(values)
 
 
 class _Object:
@@ -96,9 +104,18 @@ def _given(node: ast.Return, nodes: list[ast.AST]) -> Iterator[ast.expr | None]:
     if not isinstance(node.value, ast.Name):
         yield node.value
         return
-    name = node.value.id
-    found = [n.value for n in nodes if isinstance(n, ast.Assign) and name in map(ast.unparse, n.targets)]
-    yield from found or (None,)
+    yield from _values_of(node.value.id, nodes) or (None,)
+
+
+def _values_of(name: str, nodes: list[ast.AST]) -> list[ast.expr]:
+    return [n.value for n in nodes if isinstance(n, ast.Assign) and name in map(ast.unparse, n.targets)]
+
+
+def _assigned(elements: list[ast.expr], nodes: list[ast.AST]) -> list[ast.expr]:
+    """The same elements, in place of names the one dictionary that they are."""
+    given = [_values_of(one.id, nodes) if isinstance(one, ast.Name) else [] for one in elements]
+    is_one = [len(values) == 1 and isinstance(values[0], ast.Dict) for values in given]
+    return [values[0] if fits else one for one, values, fits in zip(elements, given, is_one, strict=True)]
 
 
 def _made(value: ast.expr | None, nodes: list[ast.AST], forward: Any) -> Made | None:
@@ -108,6 +125,10 @@ def _made(value: ast.expr | None, nodes: list[ast.AST], forward: Any) -> Made | 
         return Made(dict, tuple(keys)) if keys and len(keys) == len(value.keys) else None
     if isinstance(value, ast.Tuple):
         names = tuple(one.id for one in value.elts if isinstance(one, ast.Name))
+        within = [_made(one, nodes, forward) for one in _assigned(value.elts, nodes)]
+        kept = [made for made in within if made is not None and made.cls is not tuple]
+        if len(within) == 2 and len(kept) == 1:
+            return kept[0]._replace(place=within.index(kept[0]))
         is_short = len(names) == len(value.elts) == 2 and not any(map(KEPT.search, names))
         return Made(tuple, names) if is_short else None
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
