@@ -3,15 +3,17 @@
 What was written several times is what was written last.
 """
 
+import json
 import sys
 
 import pytest
 import torch
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, reported
 from scratch_transformer.kit import check
 from scratch_transformer.kit.definitions import lines_of
 from scratch_transformer.kit.report.finding import FINE
+from scratch_transformer.kit.report.words import listing
 
 
 class MyLayerNorm(torch.nn.LayerNorm):
@@ -83,3 +85,34 @@ class Twice:
 def test_the_lines_of_a_class_are_those_that_its_methods_are_in():
     assert "first" in "".join(lines_of(First)[0]) and "second" in "".join(lines_of(Twice)[0])
     assert lines_of(Twice)[1] > lines_of(First)[1]
+
+
+def test_what_stops_is_said_with_its_cell(tmp_path):
+    """As the line of all cells together is in no cell that anybody sees."""
+    text = "import torch\nfrom torch import nn", "# a word\n" + AGAIN.partition("\n\n\n")[0].lstrip()
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": one} for one in text]
+    path = tmp_path / "notes.ipynb"
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    (result,) = reported(path).results
+    assert "(notes.ipynb, cell 2, line 5: self.first, self.second" in result.problem, result
+
+
+NO_ACTIVATION = """class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up, self.down = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+    def forward(self, x):
+        return self.down(self.up(x))"""
+
+
+def test_the_lines_that_are_shown_are_those_of_the_cell(tmp_path):
+    """With its numbers, and without what is in the next cell."""
+    texts = "import torch\nfrom torch import nn", NO_ACTIVATION, "torch.manual_seed(0)\nx = 1"
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": one} for one in texts]
+    path = tmp_path / "notes.ipynb"
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    (named,) = reported(path).results[0].mistakes
+    assert (named.id, named.where) == ("B16", "notes.ipynb, cell 2, line 6")
+    assert [(number, code) for _, number, code in listing(named) if number] == [
+        (number, NO_ACTIVATION.splitlines()[number - 1]) for number in (4, 5, 6)
+    ]

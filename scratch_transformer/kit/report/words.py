@@ -110,15 +110,23 @@ def _paragraphs(named: Named, result: Record, width: int) -> list[str]:
     return lines
 
 
+IN_A_CELL = re.compile(r", cell \d+, line (\d+)$")
+
+
 def listing(named: Named) -> list[tuple[str, int, str]]:
-    """(sign, number, line) of the learner's own lines: ">" the one to look at; "-" and "+" what the fix changes."""
+    """(sign, number, line) of the learner's own lines: ">" the one to look at; "-" and "+" what the fix changes.
+
+    Of a notebook, numbers are of lines in the cell.
+    """
     shown: list[tuple[str, int, str]] = []
     last = named.line + named.gone - 1
+    cell = IN_A_CELL.search(named.where)
+    before = named.line - int(cell[1]) if cell else 0
     for number, code in enumerate(named.code, named.first):
         if not named.line <= number <= last:
-            shown.append((" ", number, code))
+            shown.append((" ", number - before, code))
             continue
-        shown.append(("-" if named.put else ">", number, code))
+        shown.append(("-" if named.put else ">", number - before, code))
         shown += [("+", 0, new) for new in named.put if number == last]
     return shown
 

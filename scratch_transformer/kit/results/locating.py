@@ -74,6 +74,10 @@ def named(finding: Finding, source: Source, line: int = 0, put: Sequence[str] = 
     """A finding as plain data. line: of the file, to look at. put: what should stand in place of `gone` lines there."""
     mistake = finding.mistake
     first, code = lines.excerpt(source.text, line, gone) if line else (0, [])
+    if 0 < line <= len(source.cells):
+        cells = [cell for cell, _ in source.cells[first - 1 : first - 1 + len(code)]]
+        own = [n for n, cell in enumerate(cells) if cell == source.cells[line - 1][0]]  # what is beside it in its cell
+        first, code = first + own[0], code[own[0] : own[-1] + 1]
     return Named(
         mistake.id, mistake.title, finding.severity, finding.does or mistake.does, mistake.expected, finding.evidence,
         finding.fix or mistake.fixes.get(finding.form, mistake.fix), mistake.source, finding.words,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -67,6 +68,7 @@ class Unbuilt:
             result.mistakes = [located(one, value, source, outcome.made) for one in told]
         result.unreported = self.elsewhere.unreported(result.inherited)
         result.problem = outcome.problem if error is outcome.error else raised("its forward", error)
+        result.problem = _in_cells(result.problem, source)
         if part is not None or (finding is not None and finding.severity == "mistake"):
             result.verdict = "mistake"
             result.limits.append(NOT_JUDGED)
@@ -89,6 +91,12 @@ class Unbuilt:
         heard = [error, *(self.library.heard.values() if OF_TEXTS.search(str(error)) else ())]
         lacking = next((one for one in heard if _lacks(one, source)), None)
         return (foreign.not_loaded(lacking), "") if lacking is not None else None
+
+
+def _in_cells(problem: str, source: Source) -> str:
+    """With the cell in place of the line of all cells together: (notes.ipynb, cell 3, line 2: …)."""
+    place = re.compile(rf"\({re.escape(Path(source.path).name)}:(\d+): ")
+    return place.sub(lambda found: f"({source.where(int(found[1]))}: ", problem)
 
 
 def _asks_its_model(first: BaseException | None, finding: Finding | None, error: BaseException | None) -> bool:
