@@ -44,6 +44,13 @@ def test_a_table_of_angles_is_no_code(tmp_path):
     assert result.mistakes[0].form == "the angles themselves" and "np.power(10000" in result.mistakes[0].shown
 
 
+def test_the_exponent_of_every_feature_is_shown_where_it_is_made(tmp_path):
+    """The sines and cosines are taken of columns whose angles are there already."""
+    text = TABLE.replace("2 * (feature // 2) / d_model", "feature / d_model")
+    (named,) = check_text(text, tmp_path)["make_positional_encoding_matrix"].mistakes
+    assert (named.id, named.form) == ("P2", "the cosine has the next exponent") and "np.power(10000" in named.shown
+
+
 def fetch_positional_encoding_matrix(timesteps, d_model): ...
 def fetch_positional_encoding_batch(x, lengths): ...
 def fetch_positional_encoding(d_model): ...

@@ -133,7 +133,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A23", "features before heads"): r"stack\(.*-1\)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
     **{("A13", form): rf"(?i)^\s*q\w*(, *\w+)* *=[^=]|{PRODUCTS}" for form in ONE_HEADS},
-    ("P2", "the cosine has the next exponent"): r"cos\(.*(10_?000|1e4|pow|exp)|1::2.*cos\(",
+    ("P2", "the cosine has the next exponent"): r"cos\(.*(10_?000|1e4|pow|exp)|1::2.*cos\((?!.*1::2)",
     ("A4", ""): r"masked_fill_?\(.*(?i:eps|tiny|1e-\d)|^(?!.*mask\w*[^*=]*\* *\w*mask).*"
     r"(\*=? [\w.]*\(?\w*mask|mask\w*(\.\w+\(.*\))? \*|mul_?\(.*mask)",
     ("A4", NEAR_ZERO): r"masked_fill_?\(.*(?i:eps|tiny|e-\d)",
