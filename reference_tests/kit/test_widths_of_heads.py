@@ -61,3 +61,54 @@ def test_a_number_that_makes_nothing_narrower_is_no_width(tmp_path):
     one = one.replace("SIZES", "dim, dim").replace("SCALE", "self.sizes[0]")
     result = check_text(one, tmp_path)["Head"]
     assert result.verdict in FINE and "A1" not in result.ids, result
+
+
+SEVERAL = """
+class Attention(nn.Module):
+    def __init__(self, dim, width, heads):
+        super().__init__()
+        assert width % heads == 0
+        self.h, self.d = heads, width // heads
+        self.q, self.k, self.v = (nn.Linear(dim, width) for _ in range(3))
+        self.out = nn.Linear(width, dim)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (f(x).view(B, T, self.h, self.d).transpose(1, 2) for f in (self.q, self.k, self.v))
+        weights = (q @ k.mT / math.sqrt(self.d)).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(B, T, -1))
+"""
+IN_ONE = SEVERAL.replace(
+    "self.q, self.k, self.v = (nn.Linear(dim, width) for _ in range(3))", "self.qkv = nn.Linear(dim, 3 * width)"
+)
+IN_ONE = IN_ONE.replace("(f(x).view(B", "(y.view(B").replace(
+    "for f in (self.q, self.k, self.v)", "for y in self.qkv(x).chunk(3, -1)"
+)
+
+
+ADDED = SEVERAL.replace("return self.out(", "return self.norm(x + self.out(").replace("(B, T, -1))", "(B, T, -1)))")
+ADDED = ADDED.replace("self.out = ", "self.norm, self.out = nn.LayerNorm(dim), ")
+
+
+@pytest.mark.parametrize("text", [
+    SEVERAL, IN_ONE, ADDED, SEVERAL.replace("nn.Linear(width, dim)", "nn.Linear(width, width)"),
+    SEVERAL.replace("dim, width, heads", "dim, heads").replace("width", "dim"),
+    SEVERAL.replace("assert width % heads == 0", "assert width % heads == 0 and width == dim"),
+    ADDED.replace("nn.Linear(width, dim)", "nn.Linear(width, width)"),
+])  # fmt: skip
+def test_heads_that_are_cut_from_another_width_raise_no_alarm(text, tmp_path):
+    result = check_text(text, tmp_path)["Attention"]
+    assert result.verdict in FINE and not {"A1", "B26"} & {*result.ids}, result
+
+
+@pytest.mark.parametrize("text, old, new, id, said", [
+    (SEVERAL, "math.sqrt(self.d)", "math.sqrt(C // self.h)", "A1", "heads of 2 features by √4 too"),
+    (IN_ONE, "math.sqrt(self.d)", "math.sqrt(C // self.h)", "A1", "heads of 2 features by √4 too"),
+    (SEVERAL, "heads, width // heads", "heads, dim // heads", "B26", "fits only where width is as wide as its tokens"),
+    (SEVERAL, "reshape(B, T, -1)", "reshape(B, T, C)", "B26", "fits only where width is as wide as its tokens"),
+])  # fmt: skip
+def test_what_shows_with_another_width_alone_is_named(text, old, new, id, said, tmp_path):
+    assert old in text
+    result = check_text(text.replace(old, new), tmp_path)["Attention"]
+    assert [one.id for one in result.mistakes if one.severity == "mistake"] == [id], result
+    assert said in " ".join(str(result).split())

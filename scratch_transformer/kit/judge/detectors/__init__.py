@@ -38,6 +38,7 @@ from scratch_transformer.kit.judge.detectors.temperature import TEMPERATURE
 from scratch_transformer.kit.judge.detectors.told import TOLD
 from scratch_transformer.kit.judge.detectors.unheard import UNHEARD
 from scratch_transformer.kit.judge.detectors.unread import UNREAD_MASKS
+from scratch_transformer.kit.judge.detectors.widths import WIDTHS
 from scratch_transformer.kit.judge.detectors.writers_devices import WRITERS_DEVICES
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -62,6 +63,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *DROPPED_TWICE,
     *EMBEDDING,
     *SETTINGS,
+    *WIDTHS,
     *TOLD,
     *UNHEARD,
     *UNREAD_MASKS,

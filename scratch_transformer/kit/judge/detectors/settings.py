@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import dis
 import inspect
 import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import file_of, names_in, parameters_of, text_of_file
@@ -22,7 +20,7 @@ from scratch_transformer.kit.judge.written import LEAST_BASE
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import OUTPUT_ALONE, OUTSIDE
+from scratch_transformer.kit.mistakes.attention import OUTPUT_ALONE
 from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_RMS
 from scratch_transformer.kit.mistakes.rotary import SMALL_BASE
@@ -32,14 +30,10 @@ INPUTS = re.compile(r"(?i)^(w_?|to_?|in_?)?(q|k|v|qk|kv|qkv|kqv)(_?proj\w*)?$|qu
 """What makes queries, keys or values is called."""
 TOLD = re.compile(r"self\.(\w+) *= *[^\n=]*\(.*\w\.bias\b")
 """What is made with the field of a config: self.key = nn.Linear(…, bias=config.bias)."""
-NARROW = 5
-"""Features of a head that is narrower than the model."""
 DIVIDED = (24, 36)
 """Widths that 3 divides, into even numbers of features."""
 UNDIVIDED = 14
 """A width that 3 does not divide, and 14 // 3 is even, too: rotary positions turn pairs."""
-OF_A_HEAD = 3
-"""Its matrices: of queries, keys and values."""
 MOST_EPS = 0.01
 """Of a norm, beside which the variance of ordinary tokens is large."""
 
@@ -218,78 +212,7 @@ def masks_that_are_exchanged(session: Session, best: Hypothesis | None) -> Itera
         yield Finding(MISTAKES["A27"], said)
 
 
-def scale_of_the_width(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A1: one head as wide as the model cannot tell √d_k from √d_model; a narrower one can.
-
-    A head of d_k features and one of d_model of which the others are zero differ by their scale, if that is of d_k.
-    """
-    if best is None or session.settings.get("num_heads") != 1 or "A1" in best.ids:
-        return
-    cls = next(_scaled_alike(session), None)
-    if cls is None:
-        return
-    d_model = session.settings["d_model"]
-    if written := _width_outside(cls):
-        said = f"It divides by √{written}, a number outside of the class, however wide its heads are made."
-        yield Finding(MISTAKES["A1"], said, OUTSIDE)
-        return
-    said = f"With d_model = {d_model}, it divides the scores of a head of {NARROW} features by √{d_model} too."
-    yield Finding(MISTAKES["A1"], said, "divided by √d_model")
-
-
-def _scaled_alike(session: Session) -> Iterator[type]:
-    """The class of a head, for each width that makes its queries, keys and values narrower and not their scale.
-
-    That is called d_k, or else anything, dim_out: another width stops it, or makes nothing of these narrower.
-    """
-    for name in ("d_k", *(parameter.name for parameter in parameters_of(type(session.candidate.module)))):
-        try:
-            narrow = session.candidate.rebuild(**{name: NARROW})
-            if narrow.module is not None and _gives_the_same(narrow, session):
-                yield type(narrow.module)
-        except Exception:  # nothing is called so, or with another width it stops
-            continue
-
-
-def _gives_the_same(narrow: Candidate, session: Session) -> bool:
-    """Whether a narrower head gives what the wider one does, as the weights that only that has are zero."""
-    wide, inputs, narrowed = session.candidate, session.ran[0].probe.inputs, 0
-    assert narrow.module is not None and wide.module is not None
-    own = dict(narrow.module.named_parameters())
-    try:
-        with torch.no_grad():
-            for name, values in wide.module.named_parameters():
-                places = [_within(*sizes) for sizes in zip(own[name].shape, values.shape, strict=True)]
-                values.zero_()[torch.meshgrid(*places, indexing="ij")] = own[name].normal_()
-                is_other = own[name].shape != values.shape
-                narrowed += is_other * own[name].numel() // (NARROW * session.settings["d_model"])
-        output = call(narrow, inputs)
-        differ = not torch.allclose(call(wide, inputs)[..., : output.shape[-1]], output, rtol=0, atol=1e-9)
-    finally:
-        wide.load(session.asked)
-    return narrowed >= OF_A_HEAD and not differ  # where values alone are narrower, queries are as wide as before
-
-
-def _within(narrow: int, wide: int) -> torch.Tensor:
-    """The places that a narrower axis has in a wider one: the first, of each of queries, keys and values in one."""
-    pieces = OF_A_HEAD if (narrow, wide % OF_A_HEAD) == (OF_A_HEAD * NARROW, 0) else 1
-    return torch.arange(wide).view(pieces, -1)[:, : narrow // pieces].flatten()
-
-
-def _width_outside(cls: type) -> str:
-    """The global number that a forward takes in place of a constructor's parameter of the same name.
-
-    head_size**-0.5 in forward, of head_size = 16 at the top of the file and def __init__(self, head_size).
-    """
-    forward, told = getattr(cls, "forward", None), {parameter.name for parameter in parameters_of(cls)}
-    if not inspect.isfunction(forward):
-        return ""
-    taken = [one.argval for one in dis.get_instructions(forward) if one.opname == "LOAD_GLOBAL"]
-    return next((n for n in taken if n in told and isinstance(forward.__globals__.get(n), (int, float))), "")
-
-
 SETTINGS = (
-    (("A1",), scale_of_the_width),
     (("A15",), bias_flag),
     (("A19",), heads_that_do_not_divide),
     (("P1",), odd_width),
