@@ -97,6 +97,14 @@ def set_seed(seed):
     return torch.manual_seed(seed)
 
 
+def calc_loss_batch(samples, wanted, net):
+    return F.mse_loss(net(samples), wanted)
+
+
+def evaluate_model(net, batches, steps):
+    return sum(net(batch).mean() for batch, _ in zip(batches, range(steps))) / steps
+
+
 def count_parameters(model):
     return sum(p.numel() for p in model.parameters())
 
@@ -182,6 +190,8 @@ def ignored(tmp_path_factory):
         "Rising (a learning rate that follows no known schedule)",
         "Odd (no known part takes (this, that))",
         "get_batch (data)",
+        "calc_loss_batch (a loss of another sort)",
+        "evaluate_model (it measures a model)",
         "one_epoch (it trains a model: read, not run)",
         "init_weights (it sets first weights)",
         "set_seed (it seeds)",

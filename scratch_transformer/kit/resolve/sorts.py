@@ -27,6 +27,7 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 SETTINGS, DATA, OF_TEXTS, A_BASE, AN_ERROR = "settings", "data", "of a tokenizer", "an abstract base", "an error"
 TRAINS, MEASURES, SHOWS = "it trains a model: read, not run", "it measures a model", "it shows or logs"
 NO_MODULE, NO_MODULE_CALLED = "no nn.Module, and it cannot be called", "no nn.Module"
+A_LOSS = "a loss of another sort"
 KEEPS, RUNS, SEEDS, BEGINS = "it saves or loads", "a program", "it seeds", "it sets first weights"
 A_PART, NOT_MADE = "a piece of {}, judged in it", f"{foreign.READS}{{}}, which {{}}"
 HANDS_ON = "it hands on whatever it is given"
@@ -38,6 +39,7 @@ JUDGED_WITHIN = "{}; its {} is judged"
 WRITES_OTHERWISE = "it asks no model for one word after the other"
 STEPS_OF_TRAINING = "(training|validation|test|train|val) (step|epoch|loop|one epoch)|fit"
 BY_WORDS = {
+    A_LOSS: r"(calc|calculate|compute|get|estimate|evaluate|eval) (\w+ )*loss(es)?",
     SETTINGS: r"configs?|configuration|cfg|conf|args|arguments|hyper ?parameters|hparams|params|settings|options",
     OF_TEXTS: r"(de)?tokeniz(er|ers|e|ation)|vocab|vocabulary|bpe|merges?|encode|decode|text|sentences?",
     DATA: r"datasets?|data ?loaders?|data|data ?module|batch|batches|loaders?|collat(e|or)|corpus|sampler|iterator",
@@ -64,8 +66,7 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
     if absent.endswith(NOWHERE):
         return absent
     if not is_module_class(thing):
-        called = " ".join(words(name))
-        if named := next((said for said, known in BY_WORDS.items() if re.search(rf"\b({known})\b", called)), ""):
+        if named := _named(name):
             return named
         whole = _whole_of(thing, components) if inspect.isfunction(thing) else None
         if whole is not None:
@@ -77,6 +78,12 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
     if issubclass(thing, nn.Module):
         return _takes(thing)
     return NO_MODULE_CALLED if "__call__" in vars(thing) else NO_MODULE
+
+
+def _named(name: str, sorts: Iterable[str] = BY_WORDS) -> str:
+    """The first of some sorts of which a name has a word; "" for none."""
+    called = " ".join(words(name))
+    return next((said for said in sorts if re.search(rf"\b({BY_WORDS[said]})\b", called)), "")
 
 
 def judged_within(name: str, thing: Any, found: Iterable[str]) -> str:
@@ -224,6 +231,8 @@ def left_of(thing: Any, kind: str, verdict: str, problem: str, components: Itera
     whole = _whole_of(thing, components) if inspect.isfunction(thing) else None
     if why := unmade(thing) or _of_function(thing) or (A_PART.format(whole.__name__) if whole is not None else ""):
         return why
+    if inspect.isfunction(thing) and (named := _named(thing.__name__, (A_LOSS, MEASURES, SHOWS))):
+        return named
     if verdict == "unknown mismatch":
         return f"it computes something else than what is called {kind} here"
     if kind == "DecayGroups" and (asked := OF_THE_KITS_MODEL.search(problem)):
