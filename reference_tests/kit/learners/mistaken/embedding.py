@@ -78,8 +78,6 @@ EMBEDDING = (
     mistaken("P14", "formulas", "positional_encoding",
              "torch.where(i % 2 == 0, torch.sin(angles), torch.cos(angles))",
              "torch.where(i % 2 == 0, torch.sin(angles), torch.sin(angles))"),
-    mistaken("P14", "formulas", "positional_encoding",
-             "torch.where(i % 2 == 0, torch.sin(angles), torch.cos(angles))", "angles"),
     mistaken("P14", "seq2seq", "PositionalEncoding",
              "pe[:, 1::2] = torch.cos(position * div_term)[:, : d_model // 2]",
              "pe[:, 0::2] = torch.cos(position * div_term)"),
