@@ -87,13 +87,18 @@ def test_the_lines_of_a_class_are_those_that_its_methods_are_in():
     assert lines_of(Twice)[1] > lines_of(First)[1]
 
 
+def notebook(folder, texts):
+    """The path of one with a cell of code for each text."""
+    path = folder / "notes.ipynb"
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": one} for one in texts]
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    return path
+
+
 def test_what_stops_is_said_with_its_cell(tmp_path):
     """As the line of all cells together is in no cell that anybody sees."""
     text = "import torch\nfrom torch import nn", "# a word\n" + AGAIN.partition("\n\n\n")[0].lstrip()
-    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": one} for one in text]
-    path = tmp_path / "notes.ipynb"
-    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    (result,) = reported(path).results
+    (result,) = reported(notebook(tmp_path, text)).results
     assert "(notes.ipynb, cell 2, line 5: self.first, self.second" in result.problem, result
 
 
@@ -108,11 +113,18 @@ NO_ACTIVATION = """class FeedForward(nn.Module):
 def test_the_lines_that_are_shown_are_those_of_the_cell(tmp_path):
     """With its numbers, and without what is in the next cell."""
     texts = "import torch\nfrom torch import nn", NO_ACTIVATION, "torch.manual_seed(0)\nx = 1"
-    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": one} for one in texts]
-    path = tmp_path / "notes.ipynb"
-    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
-    (named,) = reported(path).results[0].mistakes
+    (named,) = reported(notebook(tmp_path, texts)).results[0].mistakes
     assert (named.id, named.where) == ("B16", "notes.ipynb, cell 2, line 6")
     assert [(number, code) for _, number, code in listing(named) if number] == [
         (number, NO_ACTIVATION.splitlines()[number - 1]) for number in (4, 5, 6)
     ]
+
+
+def test_of_a_notebook_that_trains_no_import_is_spoken_of(tmp_path):
+    asks = "net = FeedForward(4, 8)\nnet(torch.ones(4)).sum().backward()"
+    texts = "import torch\nfrom torch import nn", NO_ACTIVATION, asks
+    notebook(tmp_path, texts)
+    (tmp_path / "notes.py").write_text("\n".join(texts))
+    of_cells, of_lines = ("".join(reported(tmp_path / f"notes.{end}").problems) for end in ("ipynb", "py"))
+    assert "asks for gradients (notes.ipynb, cell 3, line 2)" in of_cells and "import" not in of_cells.split(".")[1]
+    assert "it trains when it is imported (notes.py:10)" in of_lines

@@ -110,9 +110,7 @@ def _already(source: Source, salvage: bool) -> Loaded | None:
 def _loaded(source: Source, module: types.ModuleType, guard: Guard, known: survey.Survey, salvage: bool) -> Loaded:
     if salvage or known.trains:
         problem = (
-            f'it trains when it is imported ({source.where(known.trains)}): put that under if __name__ == "__main__":'
-            if known.trains
-            else "importing it took too long, or took the process down"
+            _trains(source, known.trains) if known.trains else "importing it took too long, or took the process down"
         )
         return _salvage(source, module, guard, problem, known.trains)
     before = dict(module.__dict__)
@@ -178,6 +176,12 @@ def _make_folder(folder: str) -> None:
 
 
 # ---- Salvage ----
+
+
+def _trains(source: Source, line: int) -> str:
+    if source.cells:  # nobody imports it
+        return f"it trains, or asks for gradients ({source.where(line)}), which is not done here"
+    return f'it trains when it is imported ({source.where(line)}): put that under if __name__ == "__main__":'
 
 
 def _salvage(source: Source, module: types.ModuleType, guard: Guard, problem: str, line: int | None) -> Loaded:
