@@ -211,6 +211,25 @@ def test_a_scale_may_have_axes_of_length_one(first, plus, ids, tmp_path):
     assert not any("was not checked" in note for note in result.notes)
 
 
+@pytest.mark.parametrize("scaled, first, fix", [
+    ("self.scale", "zeros", "nn.Parameter(torch.ones(d_model)) for the scale."),
+    ("(1 + self.scale)", "ones", "nn.Parameter(torch.zeros(d_model)) for the scale."),
+])  # fmt: skip
+def test_the_fix_of_a_first_value_is_of_what_a_norm_has(scaled, first, fix, tmp_path):
+    """RMSNorm has no shift, and a scale that is stored as one less starts at 0."""
+    text = f"""
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.scale, self.eps = nn.Parameter(torch.{first}(d_model)), eps
+
+    def forward(self, x):
+        return {scaled} * x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+"""
+    (named,) = check_text(text, tmp_path)["RMSNorm"].mistakes
+    assert (named.id, named.fix) == ("LN13", fix)
+
+
 LEFT_OUT = """
 class FeedForward(nn.Module):
     def __init__(self, d_model, d_ff=None):

@@ -114,7 +114,9 @@ def other_start(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
         if values is not None and bool(values.isfinite().all()) and not bool((values == wanted).all()):
             is_one = bool((values == values.flatten()[0]).all())
             start = f"at {values.flatten()[0]:.3g}" if is_one else "at random numbers"
-            yield Finding(MISTAKES["LN13"], f"Its {word} starts {start}, not at {wanted:.0f}.", f"the {word}")
+            said = f"Its {word} starts {start}, not at {wanted:.0f}."
+            fix = f"nn.Parameter(torch.{'ones' if wanted else 'zeros'}(d_model)) for the {word}."
+            yield Finding(MISTAKES["LN13"], said, f"the {word}", fix=fix)
             return
 
 
