@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, checking_of
+from reference_tests.kit.learners.checked import IMPORTS, checking_of, reported, written
 
 pytestmark = pytest.mark.long
 
@@ -208,3 +208,34 @@ def test_a_model_may_return_a_dictionary_and_something_else(paired, place, penal
     result = results(text, tmp_path, "Pair.generate.sampling")["Pair.generate.sampling"]
     assert result.ids == ids, result
     assert result.verdict == ("mistake" if ids else "matches the builtin")
+
+
+BIGRAMS = """
+class Bigrams(nn.Module):
+    def __init__(self, vocab_size):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, vocab_size)
+
+    def forward(self, idx, targets=None):
+        logits = self.table(idx)
+        return logits, None if targets is None else F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    def generate(self, idx, max_new_tokens, temperature=1.0):
+        for _ in range(max_new_tokens):
+            logits = self(idx[:, -1:])[0][:, -1] / temperature
+            idx = torch.cat([idx, torch.multinomial(logits.softmax(-1), 1)], dim=1)
+        return idx
+"""
+
+
+@pytest.mark.parametrize("name", ["Bigrams", "BigramLanguageModel"])
+@pytest.mark.parametrize("old, new, ids", [("", "", []), ("/ temperature", "* temperature", ["S1"])])
+def test_how_a_model_draws_that_attends_to_nothing(name, old, new, ids, tmp_path):
+    """It may look at the last word alone, as it knows nothing of the others."""
+    (result,) = reported(written(BIGRAMS.replace(old, new).replace("Bigrams", name), tmp_path)).results
+    assert (result.name, result.ids) == (f"{name}.generate.sampling", ids), result
+
+
+def test_a_model_that_attends_is_given_the_whole_text(tmp_path):
+    text = MODEL.replace("self.block_size:]", "1:]").replace("self.embedding(idx)", "self.embedding(idx).softmax(1)")
+    assert "D11" in results(text, tmp_path, WRITES)[WRITES].ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from torch import nn
 from scratch_transformer.kit import no_modules, undefinable
 from scratch_transformer.kit.arrays.classes import as_module
 from scratch_transformer.kit.behind import Behind
-from scratch_transformer.kit.definitions import named_in
+from scratch_transformer.kit.definitions import is_module_class, named_in, source_of
 from scratch_transformer.kit.discover import load, packages, siblings, survey, unvalidated
 from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.discover.sandbox import Guard
@@ -41,6 +42,8 @@ from scratch_transformer.kit.results.locating import named
 SCRIPT = "training script"
 DRAW, RATES = ".sampling", ".schedule"
 """How the name of one draw ends, of a method that writes text; of the rates, of one that makes an optimizer too."""
+LAST_ALONE = re.compile(r"\[(:, *|\.\.\., *)?-1:\]")
+"""The last word alone."""
 Emit = Callable[..., None]
 Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
 """Of a component: its kind's place, its name, itself, its kinds, its file and line."""
@@ -90,6 +93,9 @@ class Found:
                 self._tell_at_once(f"{source.path}:{name}", plain)
                 continue
             why = foreign.TAKEN if is_other else self._why_not(name, value)
+            if why and not is_other and is_module_class(value) and not foreign.tests(value):
+                for method, function in methods.methods_of(value):
+                    self._add_draw(f"{name}.{method}", function, source)
             is_told = (source.path, name) in self.read
             if (why or not self.add(name, value, source, definitions[name].line)) and not is_told:
                 why = why or foreign.of_own_tensors(value) or other_designs.of_parts(value)
@@ -174,19 +180,15 @@ class Found:
             for output, one in outputs:
                 self.add(f"{name}.{output}", one, source, line)
             return True
-        for method, function in (*grouping.methods_of(value), *training.methods_of(value), *methods.methods_of(value)):
-            self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
-        for method, function in schedules.methods_of(value):
-            self.add(f"{name}.{method}{RATES}", function, source, function.__code__.co_firstlineno)
-        if (draw := methods.draw_of(value)) is not None:
-            self.add(f"{name}{DRAW}", draw, source, line)
+        self._add_methods(name, value, source)
+        self._add_draw(name, value, source)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
         kinds = guess.kinds_of(name.rpartition(".")[2], value, KINDS)
         if only and name == only:
             kinds = (as_kind,) if as_kind else kinds
         elif as_kind and not only:
             kinds = (as_kind,) if as_kind in kinds else ()
-        if draw is not None and methods.draws_once(value):
+        if methods.draws_once(value) and methods.draw_of(value) is not None:
             return True  # it is judged as that
         if kinds:
             self.library.add(value, kinds)
@@ -195,6 +197,24 @@ class Found:
         makes_masks = self._note_masks(name, value, source)
         self._note_static(name, value, source)
         return bool(kinds) or makes_masks
+
+    def _add_methods(self, name: str, value: Any, source: Source) -> None:
+        """Those of a class that are judged by themselves."""
+        is_bare = bool(foreign.attends_to_nothing(value, "DecoderOnly"))  # it knows nothing of the other words
+        for method, function in methods.methods_of(value):
+            if is_bare and LAST_ALONE.search(source_of(function)):
+                self._add_draw(f"{name}.{method}", function, source)
+            else:
+                self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
+        for method, function in (*grouping.methods_of(value), *training.methods_of(value)):
+            self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
+        for method, function in schedules.methods_of(value):
+            self.add(f"{name}.{method}{RATES}", function, source, function.__code__.co_firstlineno)
+
+    def _add_draw(self, name: str, function: Any, source: Source) -> None:
+        """How a function that writes text draws its words, and no more of it."""
+        if (draw := methods.draw_of(function)) is not None:
+            self.add(f"{name}{DRAW}", draw, source, inspect.unwrap(function).__code__.co_firstlineno)
 
     def _note_masks(self, name: str, value: Any, source: Source) -> bool:
         """The methods of a class that make masks: those that its forward calls only where the class stops.
