@@ -81,6 +81,8 @@ def test_of_what_nobody_calls(line, verdict, severities, tmp_path):
         ("", NOTHING, "None", "mistake"),
         ("", NOTHING, "mask", "note"),
         ("=None", MADE, "mask", "note"),
+        ("=None", f"if mask is None:\n            {MADE}", "mask", "note"),
+        ("=None", "if mask is not None:\n            mask = mask.bool()", "mask", "mistake"),
     ],
 )
 def test_of_what_its_file_calls(default, before, given, severity, tmp_path):

@@ -135,8 +135,12 @@ def _ways(value: ast.expr) -> list[ast.expr]:
 
 
 def _stores(function: Function, name: str) -> bool:
+    """Whether a function sets a name, but where it is not None before: if mask is not None: mask = mask[:, None]."""
+    asked = [node for node in ast.walk(function) if isinstance(node, ast.If)]
+    kept = [node.body for node in asked if ast.unparse(node.test) in (name, f"{name} is not None")]
+    changed = {id(one) for body in kept for statement in body for one in ast.walk(statement)}
     stored = (one for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
-    return any(one.id == name for one in stored)
+    return any(one.id == name and id(one) not in changed for one in stored)
 
 
 def defaults_of(function: Function) -> dict[str, ast.expr | None]:

@@ -29,7 +29,10 @@ _told: list[list[str]] = []
 
 
 class _Masked(TorchFunctionMode):
-    """Masks of bytes are masks. drops: whether dropout drops; else it does nothing, whoever calls it training."""
+    """Masks of bytes are masks, and all stays on the CPU.
+
+    drops: whether dropout drops; else it does nothing, whoever calls it training.
+    """
 
     def __init__(self, drops: bool) -> None:
         super().__init__()
@@ -39,8 +42,10 @@ class _Masked(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         given = kwargs or {}
-        if func not in self.changed or func in CASTS or func in MOVES:
-            return func(*args, **given)
+        if func in MOVES:
+            return args[0]
+        if func not in self.changed or func in CASTS:
+            return func(*map(_at_home, args), **{name: _at_home(value) for name, value in given.items()})
         return _undropped(func, args, given) if func in DROPOUTS else _as_before(func, args, given)
 
 
@@ -109,8 +114,11 @@ RAISED = torch.dtype, torch.device, str
 
 
 def _raised(value: Any) -> Any:
-    if isinstance(value, torch.dtype) and value in LOW:
-        return torch.float64
+    return torch.float64 if isinstance(value, torch.dtype) and value in LOW else _at_home(value)
+
+
+def _at_home(value: Any) -> Any:
+    """The CPU in place of another device."""
     if isinstance(value, torch.device) and value.type != "cpu":
         return torch.device("cpu")
     return "cpu" if isinstance(value, str) and value.startswith(("cuda", "mps")) else value
