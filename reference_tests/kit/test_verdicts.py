@@ -495,3 +495,13 @@ def test_a_design_agrees_only_where_nothing_else_differs(entries, said):
     candidate = variant("EncoderLayer", norm_order="pre", **entries)
     (finding,) = (one for one in diagnose(candidate).findings if one.mistake.id == "B1")
     assert finding.evidence == said
+
+
+@pytest.mark.parametrize("places, heading, shown", [
+    (["m.py:5", "m.py:12"], "line", ["5", "12"]),
+    (["m.ipynb, cell 13, line 1", "m.ipynb, cell 17, line 2"], "where", ["cell 13, line 1", "cell 17, line 2"]),
+    (["m.py:5", "n.py:12"], "where", ["m.py:5", "n.py:12"]),
+])  # fmt: skip
+def test_in_the_table_one_file_is_not_named_again_and_again(places, heading, shown):
+    table = text._table([Result("a", place, verdict="mistake") for place in places], 80)
+    assert (table.columns[1].header, [*table.columns[1].cells]) == (heading, shown)

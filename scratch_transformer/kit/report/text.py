@@ -164,21 +164,28 @@ def _table(results: Iterable[Result], width: int) -> Any:
     from rich.table import Table
 
     results = list(results)
-    files = {result.where.partition(":")[0] for result in results}
+    places = [_file_and_place(result.where) for result in results]
+    is_one = len({file for file, _ in places}) == 1
+    are_lines = is_one and not any(place.startswith("cell") for _, place in places)
     wide = width >= 100
     drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     drawn.add_column("component", overflow="fold")
-    drawn.add_column("line" if len(files) == 1 else "where", justify="right" if len(files) == 1 else "left")
+    drawn.add_column("line" if are_lines else "where", justify="right" if are_lines else "left")
     if wide:
         drawn.add_column("is a", overflow="fold")
     drawn.add_column("verdict", min_width=min(30, width // 3))
     drawn.add_column("error", justify="right", no_wrap=True)
-    for result in results:
-        place = result.where.partition(":")[2] or result.where if len(files) == 1 else result.where
+    for result, (_, place) in zip(results, places, strict=True):
         kind = [result.kind] if wide else []
         verdict = f"[{STYLES.get(result.verdict, 'yellow')}]{named(result)}[/]"
-        drawn.add_row(result.name, place, *kind, verdict, errors(result))
+        drawn.add_row(result.name, place if is_one and place else result.where, *kind, verdict, errors(result))
     return drawn
+
+
+def _file_and_place(where: str) -> tuple[str, str]:
+    """model.py:12 -> model.py and 12; notes.ipynb, cell 3, line 2 -> notes.ipynb and cell 3, line 2."""
+    file, in_a_cell, place = where.partition(", cell ")
+    return (file, f"cell {place}") if in_a_cell else (where.partition(":")[0], where.partition(":")[2])
 
 
 def named(result: Result) -> str:
