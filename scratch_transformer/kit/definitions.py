@@ -10,13 +10,14 @@ import inspect
 import linecache
 import sys
 import textwrap
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, ModuleType
 from typing import Any, TypeGuard
 
 from torch import nn
 
-from scratch_transformer.kit.arrays.classes import as_module
+from scratch_transformer.kit.arrays.classes import as_module, unwrapped
 
 DEEP = 5
 """How many definitions lead from a model to its softmax: model, stack, layer, sublayer, attention, function."""
@@ -49,6 +50,8 @@ def reads(function: Any, name: str) -> bool:
     if code is None or name not in code.co_varnames:
         return True
     loaded = [i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD")]
+    # since Python 3.13 two steps may be one: its names are a pair
+    loaded += [i.argval[1] for i in dis.get_instructions(code) if i.opname == "STORE_FAST_LOAD_FAST"]
     return any(name == one or (isinstance(one, tuple) and name in one) for one in loaded)
 
 
@@ -87,12 +90,15 @@ def source_of(definition: Any) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def lines_of(definition: Any) -> tuple[list[str], int]:
-    """The lines of a class or function, and the number of the first; raises as inspect.getsourcelines does.
+    """The lines of a class or function, and the number of the first; OSError or TypeError where there are none.
 
     A file may have several classes of a name, as notebooks do that write one again: Python finds the first of them.
     """
-    lines, start = inspect.getsourcelines(definition)
-    file = inspect.getsourcefile(inspect.unwrap(definition)) or ""
+    try:
+        lines, start = inspect.getsourcelines(unwrapped(definition))
+    except (SyntaxError, tokenize.TokenError) as error:  # re.RegexFlag's line is of another file in 3.13
+        raise OSError(f"no source of {definition!r}: {error}") from error
+    file = inspect.getsourcefile(unwrapped(definition)) or ""
     own = vars(definition).values() if isinstance(definition, type) else ()
     methods = [inspect.unwrap(one) for member in own if inspect.isfunction(one := getattr(member, "__func__", member))]
     inside = [one.__code__ for one in methods if one.__qualname__ == f"{definition.__qualname__}.{one.__name__}"]
@@ -243,7 +249,7 @@ def named_in(thing: Any) -> Iterator[Any]:
     named = [getattr(sys.modules.get(thing.__module__), name, None) for name in names]
     files = [one for one in named if isinstance(one, ModuleType) and is_own(one)]
     named += [vars(file).get(name) for file in files for name in names]  # masks.causal(…)
-    bases = inspect.unwrap(thing).__bases__ if isinstance(thing, type) else ()
+    bases = unwrapped(thing).__bases__ if isinstance(thing, type) else ()
     for other in (*bases, *named):
         if (isinstance(other, type) or inspect.isfunction(other)) and is_own(other):
             yield as_module(other)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.arrays.classes import unwrapped
 from scratch_transformer.kit.definitions import (
     is_module_class,
     is_of_torch,
@@ -44,7 +44,7 @@ def result(name: str, cls: Any, source: Source) -> Result | None:
     if "__call__" not in vars(cls):
         said += f" And it can only be called by the name of its forward: layer(x) stops, as a {name} is not callable."
     found = Result(name, source.where(line + head), kind, "mistake", what=KINDS[kind].what)
-    put = [f"class {name}(nn.Module):"] if not inspect.unwrap(cls).__bases__[1:] else []
+    put = [f"class {name}(nn.Module):"] if not unwrapped(cls).__bases__[1:] else []
     finding = Finding(MISTAKES["B10"], said, fix=FIX.format(name))
     found.mistakes = [named(finding, source, line + head, put)]
     return found

@@ -21,7 +21,7 @@ from scratch_transformer.kit.resolve import trial
 from scratch_transformer.kit.resolve.trials import choice, weight_search
 
 BUDGETS = {
-    checks: ("COMPONENT_SECONDS", "FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
+    checks: ("COMPONENT_SECONDS", "MOST_PART", "FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
     choice: ("QUICK", "THOROUGH"),
     search: ("SECONDS",),
     trial: ("SECONDS",),
@@ -35,13 +35,14 @@ def time_to_look(share):
     """So many times the usual time to look for what explains something.
 
     Less for what is only not to be called right: what is looked for in vain is looked for until time is up. What stops
-    a component goes by the processor's own time: a busy one gets more of that.
+    a component, or a part of it, goes by the processor's own time: a busy one gets more of that.
     """
     with contextlib.ExitStack() as stack:
         for module, seconds in USUAL.items():
             given = {name: share * usual for name, usual in seconds.items()}
             if module is checks:
-                given["COMPONENT_SECONDS"] = MORE * max(share, 1) * seconds["COMPONENT_SECONDS"]
+                stops = {name: seconds[name] for name in ("COMPONENT_SECONDS", "MOST_PART")}
+                given |= {name: MORE * max(share, 1) * usual for name, usual in stops.items()}
             stack.enter_context(mock.patch.multiple(module, **given))
         yield
 

@@ -34,8 +34,8 @@ class Standing(type):
     of: type
 
     @property
-    def __wrapped__(cls) -> type:
-        return cls.of
+    def __signature__(cls) -> inspect.Signature:
+        return inspect.signature(cls.of)
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
         np.random.seed(0)
@@ -45,6 +45,11 @@ class Standing(type):
 def as_module(thing: Any) -> Any:
     """The class of modules that stands for a class of NumPy's arrays; anything else as it is."""
     return _standing_for(thing) if isinstance(thing, type) else thing
+
+
+def unwrapped(thing: Any) -> Any:
+    """What is written in the learner's file: the class that another stands for, the function that a decorator has."""
+    return thing.of if isinstance(thing, Standing) else inspect.unwrap(thing)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -268,7 +268,7 @@ def _made_without(definition: Any) -> Place | None:
     """The head of a constructor that does not call the one of nn.Module at all; None if it tries to."""
     make = vars(definition).get("__init__") if isinstance(definition, type) else None
     with contextlib.suppress(OSError, TypeError):
-        lines, start = inspect.getsourcelines(make)  # type: ignore[arg-type]
+        lines, start = lines_of(make)
         if not any("super" in line.split("#")[0] for line in lines):
             return Place(inspect.getsourcefile(definition) or "", start, [])
     return None
@@ -291,7 +291,7 @@ def _taken_by(definition: Any, parameter: str) -> Place | None:
     """The line in the head of a constructor that has this parameter."""
     make = vars(definition).get("__init__") if isinstance(definition, type) else None
     with contextlib.suppress(OSError, TypeError):
-        read, start = inspect.getsourcelines(make)  # type: ignore[arg-type]
+        read, start = lines_of(make)
         lines = [line.rstrip("\n") for line in read]
         heads = (
             offset

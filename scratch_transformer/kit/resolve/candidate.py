@@ -483,7 +483,7 @@ def _sees_padding(text: str) -> bool:
 
 
 def _source(thing: Any) -> str:
-    of: Any = type(thing) if isinstance(thing, nn.Module) else inspect.unwrap(thing)
+    of: Any = type(thing) if isinstance(thing, nn.Module) else thing
     return source_of(of)
 
 
