@@ -62,6 +62,16 @@ class _Forward:
         return self.module.projection(output) if writes else output
 
 
+def within(made: Any) -> Any:
+    """The learner's own."""
+    return made.inner if isinstance(made, Around) else made
+
+
+def as_before(again: Any, made: Any, settings: Mapping[str, Any]) -> Any:
+    """What was built again, with around it what is around the first."""
+    return Around(again, settings, hasattr(made, "projection")) if isinstance(made, Around) else again
+
+
 def _side_of(name: str) -> str | None:
     """src or tgt: by the whole name, or by a word in it: src_emb."""
     said = {"src": SOURCE, "tgt": TARGET}

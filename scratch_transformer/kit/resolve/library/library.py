@@ -22,7 +22,7 @@ from scratch_transformer.kit.resolve.call import forwards, held
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.functions.weighted import Weighted
-from scratch_transformer.kit.resolve.library import alone, supplied
+from scratch_transformer.kit.resolve.library import alone, around, supplied
 from scratch_transformer.kit.resolve.library.known import read_by, read_by_class
 from scratch_transformer.kit.resolve.library.parts import Parts
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -34,7 +34,7 @@ class Library(Parts):
 
     def rebuilder(self, made: Any, kind: Kind, settings: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Candidate]:
         """Builds the same class with other settings. Whatever its constructor raises is passed on."""
-        cls = made if isinstance(made, types.FunctionType) else type(made)
+        cls = made if isinstance(made, types.FunctionType) else type(around.within(made))
         lent = dict(self.stand_ins)
 
         def rebuild(changes: Mapping[str, Any]) -> Candidate:
@@ -55,7 +55,7 @@ class Library(Parts):
             attempt = next(construct.attempts(cls, wanted, names, parts, given, "memory" in kind.inputs))
             are_outside = self.globals_of(cls, wanted, settings) if is_outside else contextlib.nullcontext()
             with are_outside, self._standing_in(lent):
-                again = attempt.build()
+                again = around.as_before(attempt.build(), made, wanted)
             heard = {"dropout"} if is_outside and outside.drops_as_told(again, changes["dropout"]) else set()
             if not known | attempt.used.keys() | heard >= changes.keys():
                 raise KeyError(f"the config of {cls.__name__} has no {', '.join(changes)}")
@@ -245,9 +245,10 @@ class Library(Parts):
         from scratch_transformer.kit.resolve.weights import align
         from scratch_transformer.kit.resolve.weights.layout import Layout, Parameters, prepare
 
-        before = self.resolved.get(type(made))
+        cls = type(around.within(made))
+        before = self.resolved.get(cls)
         if before is None:
-            raise KeyError(f"{type(made).__name__} is not known yet")
+            raise KeyError(f"{cls.__name__} is not known yet")
         prepare(made)
         settings = {**{name: settings[name] for name in settings if name in kind.defaults}, **_extra(settings)}
         candidate = Resolved(kind, made, settings, before.plan)

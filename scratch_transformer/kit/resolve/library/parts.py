@@ -20,7 +20,7 @@ from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.call import beside, held
 from scratch_transformer.kit.resolve.candidate import source_of
 from scratch_transformer.kit.resolve.library import supplied
-from scratch_transformer.kit.resolve.library.around import WRITING, Around
+from scratch_transformer.kit.resolve.library.around import WRITING, within
 from scratch_transformer.kit.resolve.library.known import Known, read_by_class
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import FLAGS, SOURCE, TARGET, settings_of
@@ -355,8 +355,7 @@ class Parts(Known):
             return self.stand_ins[cls]()
         side = side if side in self.guesses.get(cls, ()) else ""
         if cls in self.resolved and (not side or self.resolved[cls].kind.name == side):
-            made = self.resolved[cls].made
-            made = made.inner if isinstance(made, Around) else made
+            made = within(self.resolved[cls].made)
             return copied(made) if isinstance(made, nn.Module) else copy.deepcopy(made)
         if cls in self._building:
             raise RecursionError(f"{cls.__name__} needs itself")

@@ -117,7 +117,7 @@ def _adds_twice(candidate: Resolved) -> bool:
 
 def _is_hollow(made: Any, part: str, kind: Kind) -> bool:
     """Whether the reference's is all that it has: a stack of layers in place of the stack, or in its embeddings."""
-    own = made.inner if isinstance(made, around.Around) else made
+    own = around.within(made)
     if not isinstance(own, nn.Module) or (own is made and not guess.are_related(part, kind.name)):
         return False
     lent = {id(p) for module in own.modules() if isinstance(module, supplied.Supplied) for p in module.parameters()}
