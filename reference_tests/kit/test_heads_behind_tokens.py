@@ -32,3 +32,16 @@ def test_tokens_that_never_meet_are_named(moved, back, forms, tmp_path):
     found = {mistake.id: mistake.form.partition(":")[0] for mistake in result.mistakes if mistake.severity == "mistake"}
     assert found == forms, result
     assert result.verdict == ("mistake" if forms else "matches the builtin")
+
+
+def test_that_no_mask_fits_scores_of_heads_is_no_second_mistake(tmp_path):
+    text = ATTENTION.replace("MOVED", "").replace("BACK", "").replace("forward(self, x)", "forward(self, x, mask=None)")
+    text = text.replace(
+        "weights = (q @ k.mT / q.size(-1) ** 0.5).softmax(-1)",
+        """scores = q @ k.mT / q.size(-1) ** 0.5
+        if mask is not None:
+            scores = scores + mask
+        weights = scores.softmax(-1)""",
+    )
+    result = check_text(text, tmp_path)["SelfAttention"]
+    assert [mistake.id for mistake in result.mistakes if mistake.severity == "mistake"] == ["A13"], result

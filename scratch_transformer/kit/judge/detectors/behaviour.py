@@ -95,7 +95,8 @@ def norm_of_the_batch(session: Session, best: Hypothesis | None) -> Iterator[Fin
 
 def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A31, as far as resolving it showed."""
-    if session.candidate.refused is not None:
+    are_moved = best is None or best.recipe.split != "behind the tokens"  # no mask of tokens fits scores of heads
+    if session.candidate.refused is not None and are_moved:
         parameter, error = session.candidate.refused
         line = next(iter(str(error).splitlines()), "")[:200].rstrip(".")
         said = (
