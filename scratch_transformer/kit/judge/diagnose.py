@@ -64,7 +64,7 @@ ORDER = list(MISTAKES)
 T5 = re.compile(r"^[mM]?[tT]5")
 """In the name of a class: Raffel et al. 2020 do not scale scores."""
 DIAGONAL = ("A6", "hides the diagonal")
-OF_LENT = (("A5", "sees the future only"), ("A25", ""))
+OF_LENT = (("A5", "sees the future only"), ("A25", ""), ("A25", "nor one for the padding"))
 """What is not said where the reference stands in for the part that may make the mask, or read it otherwise."""
 ATTEND = ("Attention", "Layer", "Block", "Encoder", "Decoder", "Model", "Transformer")
 """How the names of kinds end that attend."""
