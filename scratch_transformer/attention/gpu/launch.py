@@ -36,9 +36,10 @@ class Tiles(NamedTuple):
 PLAIN, BANDED, MASKED = range(3)
 
 # kernel -> largest head width -> choices: plain, banded, masked.
-# A table instead of a search at run time, which costs a minute per shape. The tiles are the largest found that compile
-# without register spills and fit into shared memory: a test compiles each of them. Three stages where they fit: with
-# two, all copies are waited for at the head of the loop, and with three those of the next tile are still under way.
+# A table instead of a search at run time, which costs a minute per shape. The tiles are the largest found that fit into
+# shared memory and that Triton 3.6 compiles without register spills: a test compiles each of them. Three stages where
+# they fit: with two, all copies are waited for at the head of the loop, and with three those of the next tile are still
+# under way.
 HOPPER = {  # sm_90, 227 KB of shared memory for a block
     "forward": {
         64: (Tiles(128, 128, 8, 3), Tiles(128, 128, 8, 3), Tiles(128, 64, 8, 3)),
