@@ -80,5 +80,6 @@ def test_a_llama_that_hides_nothing_is_named_whatever_else_its_layers_have(tmp_p
 
 @pytest.mark.long
 def test_one_that_hides_the_future_is_right(tmp_path):
-    result = check_text(MODEL.replace("HIDDEN", MASK), tmp_path)["LlamaModel"]
+    text = MODEL.replace("HIDDEN", MASK).replace(", attention_mask=None", "")  # which nothing reads
+    result = check_text(text, tmp_path)["LlamaModel"]
     assert result.verdict in FINE and "A25" not in result.ids, result

@@ -114,7 +114,7 @@ def test_a_decorator_of_a_method_that_stops_is_left_out(tmp_path):
     report = checked(DECORATED, tmp_path)
     assert [(result.name, result.verdict) for result in report.results] == [("FeedForward", "matches the builtin")]
     (said,) = [problem for problem in report.problems if "left out" in problem]
-    assert "the decorator only_known_types was left out (learner.py:12), as it stops: TypeError" in said
+    assert "the decorator only_known_types was left out (learner.py:15), as it stops: TypeError" in said
 
 
 OF_A_LIBRARY = """

@@ -42,8 +42,8 @@ from scratch_transformer.kit.results.locating import named
 SCRIPT = "training script"
 DRAW, RATES = ".sampling", ".schedule"
 """How the name of one draw ends, of a method that writes text; of the rates, of one that makes an optimizer too."""
-LAST_ALONE = re.compile(r"\[(:, *|\.\.\., *)?-1:\]")
-"""The last word alone."""
+LAST_ALONE = re.compile(r"(?<![.\w])\w+\[(:, *|\.\.\., *)?-1:\]")
+"""The last word alone, of what a name stands for: idx[:, -1:]. Not the least of those drawn from: .values[:, -1:]."""
 Emit = Callable[..., None]
 Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
 """Of a component: its kind's place, its name, itself, its kinds, its file and line."""

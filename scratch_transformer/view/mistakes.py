@@ -54,6 +54,7 @@ NO_FORMS = {
     ("A1", "divided by the root of the number of samples"): "the page shows one sample",
     ("P4", "as many rows as there are samples: the first, for a sentence alone"): "the page shows one sample",
     ("P4", "one row for all tokens, that of their number: a colon is missing"): UNKNOWN,
+    ("P14", "the angles themselves"): UNKNOWN,
     ("P14", "the position's number in every feature"): UNKNOWN,
     ("P3", "features are counted from 1"): UNKNOWN,
     ("LN7", "over the batch and the features"): "the page shows one sample",
