@@ -10,14 +10,13 @@ from torch import Tensor
 
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.judge.detectors.dropout import is_random
-from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.training import in_training
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, OF_SHAPES, WIDTH_OF_HEADS, WIDTH_OF_MEMORY
+from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, WIDTH_OF_HEADS, WIDTH_OF_MEMORY
 
 WIDTH = re.compile(r"d_?k|d_?head|head_?(dim|size|width)|dim_?(per_?)?head|attention_head_size|dim_?k", re.IGNORECASE)
 """What tutorials call the width of a head."""
@@ -25,8 +24,6 @@ OF_ENCODER = re.compile(
     r"(enc|src|source|mem|context|cross)\w*(d_?model|dim|width|emb)|(d_?model|dim)_(enc|src|mem|context)"
 )
 """The width of what an encoder gives, where a decoder's need not be the same."""
-WIDER = 29
-"""A width of a hidden layer that is no token's."""
 ODD = 7
 """A width of heads that nobody has."""
 
@@ -61,27 +58,6 @@ def width_of_the_encoder(session: Session, best: Hypothesis | None) -> Iterator[
         if other.inventory() == candidate.inventory() and _gives_the_same(session, other):
             said = f"Told {name} = {2 * session.settings['d_model']}, it is what it was: it takes no such tokens."
             yield Finding(MISTAKES["B29"], said, WIDTH_OF_MEMORY, name=name)
-
-
-def width_within(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B26, of a network that fits only where its hidden layer is as wide as its tokens: max(zeros(x.shape), W x)."""
-    candidate, d_model = session.candidate, session.settings.get("d_model", 0)
-    if best is None or candidate.replaced or session.kind.name != "FeedForward" or session.settings["d_ff"] != d_model:
-        return
-    for name in [p.name for p in parameters_of(type(candidate.module))]:
-        try:
-            other = candidate.rebuild(**{name: WIDER})
-        except Exception:  # it takes no such number
-            continue
-        matrices = [shape for shape in other.inventory().values() if len(shape) == 2]
-        if matrices == [(WIDER, d_model), (d_model, WIDER)]:
-            try:
-                call(other, session.ran[0].probe.inputs)
-            except RuntimeError as error:
-                said = f"It fits only where {name} is as wide as its tokens; with {WIDER} beside {d_model} it stops"
-                said = f"{said}: {in_one_line(error)}. {STOPS_AT}{learners_line(error)}"
-                yield Finding(MISTAKES["B26"], said, fix=OF_SHAPES)
-            return
 
 
 def probability(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -119,5 +95,5 @@ def _gives_the_same(session: Session, other: Candidate) -> bool:
 
 
 UNHEARD = (
-    (("B26",), width_within), (("B29",), width_of_heads), (("B29",), width_of_the_encoder), (("B29",), probability),
+    (("B29",), width_of_heads), (("B29",), width_of_the_encoder), (("B29",), probability),
 )  # fmt: skip

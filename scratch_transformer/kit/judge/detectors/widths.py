@@ -1,4 +1,4 @@
-"""What shows where the heads of attention are built narrower than the model: a scale, and sizes that do not fit."""
+"""What shows where heads are built narrower than the model, or a network wider: a scale, and sizes that do not fit."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from scratch_transformer.kit.mistakes.construction import OF_SHAPES
 
 NARROW, NARROW_OF_SEVERAL = 5, 2
 """Features of a head that is narrower than the model, and of several that are narrower in all."""
+WIDER = 29
+"""A width of a hidden layer that is no token's."""
 OF_A_HEAD = 3
 """Its matrices: of queries, keys and values."""
 PLAIN = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention")
@@ -91,30 +93,55 @@ def width_of_several(session: Session, best: Hypothesis | None) -> Iterator[Find
     With both alike, √(dim / heads) and a view of dim features are right; with another width they are not.
     """
     heads, d_model = session.settings.get("num_heads", 1), session.settings.get("d_model", 0)
-    if best is None or heads < 2 or session.candidate.replaced or session.kind.name not in PLAIN:
+    if best is None or heads < 2 or session.candidate.replaced or session.kind.name not in PLAIN or d_model % heads:
         return
     if best.recipe.wrapped != "none":  # what is added to x must be as wide as that
         return
     width = heads * NARROW_OF_SEVERAL
-    for parameter in parameters_of(type(session.candidate.module)):
-        try:
-            narrow = session.candidate.rebuild(**{parameter.name: width})
-        except Exception:  # it takes no such number, or refuses it
+    for name, narrow in _built_with(session, width):
+        if not _is_narrower(narrow, session, width):
             continue
-        if d_model % heads or not _is_narrower(narrow, session, width):
-            continue
-        told = f"{parameter.name} = {width} beside d_model = {d_model}"
-        try:
-            call(narrow, session.ran[0].probe.inputs)
-        except RuntimeError as error:
-            said = f"It fits only where {parameter.name} is as wide as its tokens; with {told} it stops"
-            said = f"{said}: {in_one_line(error)}. {STOPS_AT}{learners_line(error)}"
-            yield Finding(MISTAKES["B26"], said, fix=OF_SHAPES)
-            return
-        if "A1" not in best.ids and _gives_the_same(narrow, session, width, heads):
+        told = f"{name} = {width} beside d_model = {d_model}"
+        if (misfit := _misfit(session, narrow, name, told)) is not None:
+            yield misfit
+        elif "A1" not in best.ids and _gives_the_same(narrow, session, width, heads):
             said = f"With {told} it divides the scores of heads of {NARROW_OF_SEVERAL} features by √{d_model // heads}"
             yield Finding(MISTAKES["A1"], f"{said} too.", OF_THE_MODEL)
         return
+
+
+def width_within(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """B26, of a network that fits only where its hidden layer is as wide as its tokens: max(zeros(x.shape), W x)."""
+    candidate, d_model = session.candidate, session.settings.get("d_model", 0)
+    if best is None or candidate.replaced or session.kind.name != "FeedForward" or session.settings["d_ff"] != d_model:
+        return
+    for name, other in _built_with(session, WIDER):
+        matrices = [shape for shape in other.inventory().values() if len(shape) == 2]
+        if matrices == [(WIDER, d_model), (d_model, WIDER)]:
+            if (misfit := _misfit(session, other, name, f"{WIDER} beside {d_model}")) is not None:
+                yield misfit
+            return
+
+
+def _built_with(session: Session, width: int) -> Iterator[tuple[str, Candidate]]:
+    """The parameters of a constructor that may be this number, and what is built with it."""
+    for parameter in parameters_of(type(session.candidate.module)):
+        try:
+            other = session.candidate.rebuild(**{parameter.name: width})
+        except Exception:  # it takes no such number, or refuses it
+            continue
+        yield parameter.name, other
+
+
+def _misfit(session: Session, other: Candidate, name: str, told: str) -> Finding | None:
+    """B26, of what was built with another width and stops with the tokens; None if it computes."""
+    try:
+        call(other, session.ran[0].probe.inputs)
+    except RuntimeError as error:
+        said = f"It fits only where {name} is as wide as its tokens; with {told} it stops"
+        said = f"{said}: {in_one_line(error)}. {STOPS_AT}{learners_line(error)}"
+        return Finding(MISTAKES["B26"], said, fix=OF_SHAPES)
+    return None
 
 
 def _is_narrower(narrow: Candidate, session: Session, width: int) -> bool:
@@ -139,4 +166,4 @@ def _width_outside(cls: type) -> str:
     return next((n for n in taken if n in told and isinstance(forward.__globals__.get(n), (int, float))), "")
 
 
-WIDTHS = ((("A1",), scale_of_the_width), (("A1", "B26"), width_of_several))
+WIDTHS = ((("A1",), scale_of_the_width), (("A1", "B26"), width_of_several), (("B26",), width_within))
