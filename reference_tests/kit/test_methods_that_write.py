@@ -114,6 +114,12 @@ def test_what_a_function_draws_is_judged_too(old, new, ids, tmp_path):
     assert found.verdict == ("mistake" if ids else "matches the builtin")
 
 
+def test_what_a_function_draws_is_where_that_begins_below_its_decorators(tmp_path):
+    text = FUNCTION.replace("def generate", "@torch.no_grad()\ndef generate")
+    where = results(text, tmp_path, "generate.sampling")["generate.sampling"].where
+    assert (IMPORTS + text).splitlines()[int(where.rpartition(":")[2]) - 1].startswith("def generate(")
+
+
 @pytest.mark.parametrize("name", ["prompt_ids", "start_tokens", "initial_idx"])
 @pytest.mark.parametrize("temperature, ids", [("/ temperature", []), ("* temperature", ["S1"])])
 def test_the_first_words_of_what_draws_may_be_called_a_prompts(name, temperature, ids, tmp_path):

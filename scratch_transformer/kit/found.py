@@ -95,7 +95,7 @@ class Found:
             why = foreign.TAKEN if is_other else self._why_not(name, value)
             if why and not is_other and is_module_class(value) and not foreign.tests(value):
                 for method, function in methods.methods_of(value):
-                    self._add_draw(f"{name}.{method}", function, source)
+                    self._add_draw(f"{name}.{method}", function, source, _line_of(function))
             is_told = (source.path, name) in self.read
             if (why or not self.add(name, value, source, definitions[name].line)) and not is_told:
                 why = why or foreign.of_own_tensors(value) or other_designs.of_parts(value)
@@ -181,14 +181,14 @@ class Found:
                 self.add(f"{name}.{output}", one, source, line)
             return True
         self._add_methods(name, value, source)
-        self._add_draw(name, value, source)
+        draws = self._add_draw(name, value, source, line)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
         kinds = guess.kinds_of(name.rpartition(".")[2], value, KINDS)
         if only and name == only:
             kinds = (as_kind,) if as_kind else kinds
         elif as_kind and not only:
             kinds = (as_kind,) if as_kind in kinds else ()
-        if methods.draws_once(value) and methods.draw_of(value) is not None:
+        if draws and methods.draws_once(value):
             return True  # it is judged as that
         if kinds:
             self.library.add(value, kinds)
@@ -200,21 +200,23 @@ class Found:
 
     def _add_methods(self, name: str, value: Any, source: Source) -> None:
         """Those of a class that are judged by themselves."""
-        is_bare = bool(foreign.attends_to_nothing(value, "DecoderOnly"))  # it knows nothing of the other words
         for method, function in methods.methods_of(value):
-            if is_bare and LAST_ALONE.search(source_of(function)):
-                self._add_draw(f"{name}.{method}", function, source)
+            given = f"{name}.{method}", function, source, _line_of(function)
+            if LAST_ALONE.search(source_of(function)) and foreign.attends_to_nothing(value, "DecoderOnly"):
+                self._add_draw(*given)  # it knows nothing of the other words
             else:
-                self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
+                self.add(*given)
         for method, function in (*grouping.methods_of(value), *training.methods_of(value)):
-            self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
+            self.add(f"{name}.{method}", function, source, _line_of(function))
         for method, function in schedules.methods_of(value):
-            self.add(f"{name}.{method}{RATES}", function, source, function.__code__.co_firstlineno)
+            self.add(f"{name}.{method}{RATES}", function, source, _line_of(function))
 
-    def _add_draw(self, name: str, function: Any, source: Source) -> None:
-        """How a function that writes text draws its words, and no more of it."""
-        if (draw := methods.draw_of(function)) is not None:
-            self.add(f"{name}{DRAW}", draw, source, inspect.unwrap(function).__code__.co_firstlineno)
+    def _add_draw(self, name: str, function: Any, source: Source, line: int) -> bool:
+        """How a function that writes text draws its words, and no more of it; whether it draws them."""
+        draw = methods.draw_of(function)
+        if draw is not None:
+            self.add(f"{name}{DRAW}", draw, source, line)
+        return draw is not None
 
     def _note_masks(self, name: str, value: Any, source: Source) -> bool:
         """The methods of a class that make masks: those that its forward calls only where the class stops.
@@ -270,3 +272,9 @@ class Found:
         for entry in by_kind:
             visit(entry[2])
         return ordered
+
+
+def _line_of(function: Any) -> int:
+    """The line on which a method begins."""
+    line: int = inspect.unwrap(function).__code__.co_firstlineno
+    return line
