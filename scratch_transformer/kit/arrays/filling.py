@@ -90,9 +90,8 @@ class _Filling:
                 self._put(group, str(at), part, value, at)
             if group._parameters or group._buffers or group._modules:
                 module._modules[name] = group
-        elif not self._has_parts([value]) and (
-            key := boxed(value)
-        ):  # self.W = Parameter(np.random.randn(…)), with self.W.data and self.W.grad
+        elif not self._has_parts([value]) and (key := boxed(value)):
+            # self.W = Parameter(np.random.randn(…)), with self.W.data and self.W.grad
             vars(value).update({at: self._double(one) for at, one in vars(value).items()})
             self._put(module, name, vars(value)[key], value, key)
         elif isinstance(part := self.module(value) if hasattr(value, "__dict__") else None, nn.Module):

@@ -20,12 +20,13 @@ SPREADS = ("std", "var", "std_mean", "var_mean")
 
 def standardizes(tree: Any) -> str:
     """What a function brings to mean 0 and variance 1 that are no features, by its own name or its input's; else ""."""
-    spreads = [call for call in _statistics(tree) if call[0] in SPREADS]
-    if not spreads or not any(name.endswith("mean") for name, _ in _statistics(tree)):
+    taken = [*_statistics(tree)]
+    spreads = [axis for name, axis in taken if name in SPREADS]
+    if not spreads or not any(name.endswith("mean") for name, _ in taken):
         return ""
     given = [*tree.args.posonlyargs, *tree.args.args][:1]
     words = [word for name in (tree.name, *(one.arg for one in given)) for word in name.lower().split("_")]
-    is_over_many = all(axis in ("", "0", "(0,)") for _, axis in spreads)
+    is_over_many = all(axis in ("", "0", "(0,)") for axis in spreads)
     named = next((w for w in words if NUMBERS.fullmatch(w) or (is_over_many and OF_MANY.fullmatch(w))), "")
     return STANDARDIZES.format(named) if named else ""
 

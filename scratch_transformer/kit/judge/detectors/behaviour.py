@@ -119,9 +119,8 @@ def one_length(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A35: it stops where queries and keys differ in number, and runs where they do not, whatever the number is."""
     pairs = {"key", "memory", "src"} & set(session.kind.inputs)
     # keys that are added to queries cannot differ in number, nor values that each query has one of, nor a token's heads
-    recipe = best.recipe if best is not None else RIGHT
-    is_one_each = (
-        recipe.summed == "own value" or recipe.split == "behind the tokens" or "B23" in (best.ids if best else ())
+    is_one_each = best is not None and (
+        "B23" in best.ids or best.recipe.summed == "own value" or best.recipe.split == "behind the tokens"
     )
     for result in session.crashes if best is not None and pairs and not is_one_each else ():
         free = {name: None if "mask" in name else value for name, value in result.probe.inputs.items()}

@@ -9,7 +9,6 @@ import ast
 import contextlib
 import inspect
 import re
-import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.optimizing import to_optimize
-from scratch_transformer.kit.definitions import names_in, source_of
+from scratch_transformer.kit.definitions import file_of, names_in, source_of
+from scratch_transformer.kit.judge.frames import parsed
 from scratch_transformer.kit.resolve.functions import own_models, surroundings
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -107,12 +107,11 @@ def _has_others(function: Any) -> bool:
     """Whether something else in its file makes an optimizer, of what this one leaves out, in all likelihood: one that
     takes no matrices, nor all parameters.
     """
-    text = source_of(sys.modules.get(function.__module__))
-    tree = ast.parse(text) if text else ast.Module([], [])
-    makers = [one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name != function.__name__]
-    inside = {id(node) for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) for node in ast.walk(one)}
-    apart = [node for one in makers if not OF_MATRICES.search(ast.unparse(one)) for node in ast.walk(one)]
-    apart += [node for node in ast.walk(tree) if id(node) not in inside]
+    nodes = parsed(file_of(function))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    makers = [one for one in functions if one.name != function.__name__ and not OF_MATRICES.search(ast.unparse(one))]
+    inside = {id(node) for one in functions for node in ast.walk(one)}
+    apart = [node for one in makers for node in ast.walk(one)] + [node for node in nodes if id(node) not in inside]
     made = [node for node in apart if isinstance(node, ast.Call) and OPTIMIZERS.search(ast.unparse(node.func))]
     return any(not re.search(r"\.parameters\(\)$", ast.unparse(node.args[0])) for node in made if node.args)
 
