@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import inspect
 import itertools
@@ -14,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import is_own, nodes_of
 from scratch_transformer.kit.kind import STEPS, Steps
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.call import beside, holders
+from scratch_transformer.kit.resolve.call import beside, holders, switches
 from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
+from scratch_transformer.kit.resolve.call.switches import KEPT
 from scratch_transformer.kit.resolve.names.words import plain
 
 PASSED = re.compile(r"^past|cache|layerpast|keyvalues")
@@ -26,8 +25,8 @@ RETURNED = re.compile(rf"{PASSED.pattern}|^present|^kvs?$")
 """A key of a dictionary that is returned."""
 KEYS, VALUES = re.compile(r"keys?|k"), re.compile(r"values?|v")
 """In the names of two parameters of which each takes one: what is left is alike."""
-SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvcache$|^usecaching$|^decode$|^caching$")
-KEPT = re.compile(r"cache|past|keyhistory|kept")
+OF_TORCH = frozenset(vars(nn.Module()))
+"""What every module holds."""
 TOKENWISE = "one token at a time"
 """The order of dimensions of what refuses more than one token."""
 OF_TOKENS = ("CausalSelfAttention", "CausalRotaryAttention", "DecoderOnlyLayer", "LlamaBlock", "DecoderOnly",
@@ -84,16 +83,14 @@ def _in_pieces(
 ) -> Tensor | None:  # fmt: skip
     """passed: the parameters for what is kept. holder: an object that is given there; None: what it returns is."""
     found = parameters_of(made.forward)
-    switch = {
-        p.name: True for p in found if SWITCH.search(plain(p.name)) and (p.default is False or p.default is p.empty)
-    }
+    switch, is_by_use = switches.of_forward(made, found), switches.are_used(made)
     start = starts_of(made.forward, may_have_a_default=steps.tells_start)
     positions = [p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None]
-    if not passed and not (keeps(made) and (switch or start)):
+    if not passed and not (keeps(made) and (switch or start)) and not is_by_use:
         return None
     own = {id(values): values for values in made.parameters()}  # whose gradients are asked for
     made, outputs, kept, begin = copy.deepcopy(made, own), [], holder, 0
-    is_told, before_all = _switched_on(made) or bool(switch), _held(made)
+    is_told, before_all = switches.turn_on(made) or bool(switch), _held(made)
     for length in chunks:
         given = dict(_piece(plan, inputs, begin, length)) | switch
         given |= dict.fromkeys(start, begin)
@@ -111,45 +108,15 @@ def _in_pieces(
                 return None
             kept = joined(kept, new) if steps.joins and begin else new
         begin += length
-    if not (passed or is_told) and _held(made) == before_all:
+    if not passed and (is_by_use or not is_told) and _held(made) == before_all:
         return None  # nothing was kept: it has a cache for another time
     return torch.cat(outputs, 1)
-
-
-def _switched_on(made: nn.Module) -> bool:
-    """Puts its cache to use where its constructor was told to do without: Attention(d_model, heads, use_cache).
-
-    Also by a word, where the code asks for it: self.mode == "inference". Whether there is such a switch.
-    """
-    found = False
-    for part in made.modules():
-        flags: dict[str, Any] = {n: True for n, v in vars(part).items() if v is False and SWITCH.search(plain(n))}
-        words = {n: word for n, word in _words_for(type(part)) if isinstance(vars(part).get(n), str)}
-        for name, value in (flags | words).items():
-            setattr(part, name, value)
-            found = True
-    return found
-
-
-def _words_for(cls: type) -> Iterator[tuple[str, str]]:
-    """The attributes with which a class of the learner's asks for its cache, and the words with which it is used."""
-    for node in nodes_of(cls) if is_own(cls) else ():
-        if not isinstance(node, (ast.If, ast.IfExp)) or not isinstance(node.test, ast.Compare):
-            continue
-        asked, word = node.test.left, node.test.comparators[0]
-        is_of_it = isinstance(asked, ast.Attribute) and ast.unparse(asked.value) == "self"
-        if not is_of_it or not isinstance(word, ast.Constant) or not isinstance(word.value, str):
-            continue
-        then = node.orelse if isinstance(node.test.ops[0], ast.NotEq) else node.body
-        inside = [one for branch in (then if isinstance(then, list) else [then]) for one in ast.walk(branch)]
-        if any(isinstance(one, ast.Attribute) and KEPT.search(plain(one.attr)) for one in inside):
-            yield asked.attr, word.value  # type: ignore[attr-defined]
 
 
 def _held(made: nn.Module) -> list[Any]:
     """All that its parts hold besides parameters, to be compared."""
     return [
-        holders.state({**{n: v for n, v in vars(part).items() if not n.startswith("_")}, **part._buffers})
+        holders.state({**{n: v for n, v in vars(part).items() if n not in OF_TORCH}, **part._buffers})
         for part in made.modules()
     ]
 
