@@ -22,14 +22,14 @@ Nodes = Sequence[ast.AST]
 
 def of_forward(made: nn.Module, parameters: list[inspect.Parameter]) -> dict[str, bool]:
     """The flags of a forward with which keys and values are kept, True each."""
-    used = {name for part in made.modules() for name in (used_in(type(part)) if is_own(type(part)) else ())}
+    used = {name for part in made.modules() for name in _used(part)}
     left = [p.name for p in parameters if p.default is False or p.default is p.empty]
     return {name: True for name in left if SWITCH.search(plain(name)) or name in used}
 
 
 def are_used(made: nn.Module) -> bool:
     """Whether a part of it joins what comes with what it has kept, where a flag says so."""
-    return any(is_own(type(part)) and used_in(type(part)) for part in made.modules())
+    return any(_used(part) for part in made.modules())
 
 
 def turn_on(made: nn.Module) -> bool:
@@ -39,7 +39,7 @@ def turn_on(made: nn.Module) -> bool:
     """
     found = False
     for part in made.modules():
-        used = used_in(type(part)) if is_own(type(part)) else {}
+        used = _used(part)
         off = [name for name, value in vars(part).items() if value is False]
         flags: dict[str, Any] = {n: True for n in off if SWITCH.search(plain(n)) or _has(part, used.get(n))}
         words = {n: word for n, word in _words_for(type(part)) if isinstance(vars(part).get(n), str)}
@@ -49,8 +49,13 @@ def turn_on(made: nn.Module) -> bool:
     return found
 
 
+def _used(part: nn.Module) -> dict[str, frozenset[str]]:
+    cls: Any = type(part)
+    return _used_in(cls) if is_own(cls) else {}
+
+
 @functools.lru_cache(maxsize=256)
-def used_in(cls: type) -> dict[str, frozenset[str]]:
+def _used_in(cls: type) -> dict[str, frozenset[str]]:
     """The flags of a class under which it joins what comes with attributes that it sets there: flag -> these."""
     found = dict[str, frozenset[str]]()
     for node in nodes_of(cls):
