@@ -14,6 +14,12 @@ DOES_DIVIDE_BY_ZERO = (
     "Divides by a temperature that is 0 unless it is told another: the logits become infinite or NaN, and no word can "
     "be drawn."
 )
+GONE_THROUGH = "a generator is gone through twice"
+"""A form of O10."""
+DOES_GO_THROUGH = (
+    "Goes through the weights once for the length and once more to shorten their gradients. model.parameters() is a "
+    "generator, which the first loop uses up: the second finds nothing left, and no gradient is ever shortened."
+)
 ONE_GROUP = "everything shrinks, as there is one weight decay for all weights"
 
 OPTIMIZING = (
@@ -215,6 +221,7 @@ print("together:", (a / norm).item(), (b / norm).item(), "one by one:", (a / a.a
             "the sum of lengths": {"clipping": "sum of lengths"},
             "short ones are stretched": {"clipping": "always"},
         },
+        fixes={GONE_THROUGH: "parameters = list(parameters), before the first loop."},
         demo="""\
 a, b = 3.0, 4.0
 print("length:", (a**2 + b**2) ** 0.5, "sum of squares:", a**2 + b**2, "sum of lengths:", a + b)

@@ -17,6 +17,7 @@ from scratch_transformer.kit.mistakes.attention import UNREAD, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
+from scratch_transformer.kit.mistakes.optimizing import GONE_THROUGH
 from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
 from scratch_transformer.kit.report import handed, kept, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
@@ -45,7 +46,7 @@ MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
 UNSCALED = {("A1", "not scaled"), ("A1", "divided after the softmax")}
 """Not made by the number that scores are scaled with."""
-LAST = {*MERGES, ("B17", "at the end too"), ("B23", OF_NETWORK)}
+LAST = {*MERGES, ("B17", "at the end too"), ("B23", OF_NETWORK), ("O10", GONE_THROUGH)}
 """What comes after something right that has the same words."""
 OF_SECOND, SUMS = {("B23", OF_CROSS), ("B23", OF_BOTH)}, 3
 """Of a decoder's layer, where no name says which of its sums is that of the attention to the encoder."""

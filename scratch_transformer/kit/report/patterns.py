@@ -21,6 +21,7 @@ from scratch_transformer.kit.mistakes.decoding import ALL_BUT, FROM_BELOW_ZERO
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.mistakes.normalization import AT_LEAST, IN_DIVISOR
+from scratch_transformer.kit.mistakes.optimizing import GONE_THROUGH
 from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 
@@ -145,6 +146,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A29", BESIDE_FLAG): r"(?i)causal.* and .*mask|mask.* and .*causal|causal\w* *=[^=]|\bif .*causal",
     ("A34", ""): r"\.byte\(|uint8|ByteTensor",
     ("B15", ""): r"ModuleList\(\[.*\] ?\* ?\d",
+    ("O10", GONE_THROUGH): r"\bfor .* in ",
     ("B19", ""): r"for .* in .*\bself\b",
     (
         "P4",

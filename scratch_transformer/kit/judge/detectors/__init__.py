@@ -22,6 +22,7 @@ from scratch_transformer.kit.judge.detectors.dropped_twice import DROPPED_TWICE
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.flags import FLAGS
 from scratch_transformer.kit.judge.detectors.future import FUTURE
+from scratch_transformer.kit.judge.detectors.generators import USED_UP
 from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.handed import HANDED
 from scratch_transformer.kit.judge.detectors.infinity import INFINITY
@@ -76,6 +77,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *SAMPLES,
     *TEMPERATURE,
     *WRITERS_DEVICES,
+    *USED_UP,
     *DEFAULTS,
     *BESIDES,
     *ASKED_PARTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -150,11 +150,11 @@ def _clipping(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
     limit = next((p.name for p in others if "eps" not in plain(p.name)), None)
     options = {} if limit is None else {limit: settings["max_norm"]}
 
-    def clipped(gradients: list[Tensor]) -> Tensor:
+    def clipped(gradients: list[Tensor], hand: Callable[[list[Any]], Iterable[Any]] = list) -> Tensor:
         weights = nn.ParameterList([nn.Parameter(torch.zeros_like(g)) for g in gradients])
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.grad = gradient.clone()
-        given = {"model": weights, "net": weights}.get(plain(first.name), list(weights))
+        given = {"model": weights, "net": weights}.get(plain(first.name), hand([*weights]))
         if "grad" in plain(first.name):
             given = [weight.grad for weight in weights]
         returned = function(given, **options)
@@ -162,7 +162,12 @@ def _clipping(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
             return torch.cat([g.flatten() for g in returned])
         return torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
 
-    return clipped
+    def reading(gradients: list[Tensor]) -> Tensor:
+        return clipped(gradients)
+
+    reading.written = function  # type: ignore[attr-defined]
+    reading.of_generator = functools.partial(clipped, hand=iter)  # type: ignore[attr-defined]
+    return reading
 
 
 # ---- Sampling ----
