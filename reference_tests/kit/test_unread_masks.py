@@ -5,7 +5,7 @@ import re
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit.mistakes.attention import UNREAD
+from scratch_transformer.kit.mistakes.attention import UNREAD, UNREAD_OF_QUERIES
 
 pytestmark = pytest.mark.long
 
@@ -94,3 +94,15 @@ def test_a_model_takes_a_mask_and_hands_it_to_nobody(given, ids, tmp_path):
 def test_a_mask_of_the_loss_is_read_there(tmp_path):
     result = judged(tmp_path, "GPT", FILLED, "ahead", WEIGHTED)
     assert result.severe == result.inherited == [], result
+
+
+OF_BOTH = PARTS.partition("class Block")[0].replace("pad_mask", "QUERIES").replace("        READS\n", "")
+
+
+@pytest.mark.parametrize("name, is_needed", [("q_pad_mask", False), ("query_mask", False), ("key_pad_mask", True)])
+def test_queries_need_no_mask(name, is_needed, tmp_path):
+    """A mask of keys that nothing reads is a mistake; one of what asks is worth knowing."""
+    result = check_text(OF_BOTH.replace("QUERIES", name), tmp_path)["Attention"]
+    assert result.severe == (["A24"] if is_needed else []), result
+    (found,) = [one for one in result.mistakes if one.id == "A24"]
+    assert found.form == (UNREAD if is_needed else UNREAD_OF_QUERIES) and name in found.evidence

@@ -8,6 +8,7 @@ MASKS = "Vaswani et al. 2017, section 3.2.3"
 TARGET_ONLY = "the target's padding is not masked, which shows only where words come after it"
 UNTOLD = "it has no mask, and nothing in it speaks of padding: all of its tokens are attended to"
 UNREAD = "forward takes it, and nothing reads it"
+UNREAD_OF_QUERIES = "of the queries, of which nothing reads it: they need none"
 POOLED = "what it makes of its layers' output for a sentence counts padding in"
 WEIGHTS_APART = "weights and values are summed each on its own"
 OWN_VALUE = "every token gets its own value alone, times the sum of its weights"
@@ -639,7 +640,7 @@ print("by view alone, token 0 has head 0 of both tokens:", wrong[0, 0])
         source=MASKS,
         mathematics="right: softmax(s + {0, -∞})      here: softmax(s)",
         changes={"": {"masking": "ignored"}, "padding is ignored": {"padding": "ignored"}},
-        severities={TARGET_ONLY: "harmless", UNTOLD: "harmless", LENT: "note"},
+        severities={TARGET_ONLY: "harmless", UNTOLD: "harmless", LENT: "note", UNREAD_OF_QUERIES: "note"},
         fixes={
             TARGET_ONLY: "tgt_mask = (tgt != pad)[:, None, None, :] & causal: padding and future in one mask.",
             UNREAD: "Hand it on to each part that attends, and there scores = scores.masked_fill(mask == 0, "
