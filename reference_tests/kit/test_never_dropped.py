@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_here
+from reference_tests.kit.learners.corpus import STYLES
 
 pytestmark = pytest.mark.long
 
@@ -67,3 +68,21 @@ def test_a_model_that_never_drops_has_no_dropout_at_the_wrong_place(taken, given
     monkeypatch.syspath_prepend(tmp_path)
     result = check_here(tmp_path / "model.py")["TinyGPT"]
     assert [id for id in (*result.ids, *result.inherited) if id == "B24"] == ids
+
+
+@pytest.mark.parametrize("dropped, told, ids", [
+    ("self.dropout(x + sublayer(self.norm(x)))", None, ["B24"]), ("x + self.dropout(sublayer(self.norm(x)))", None, []),
+    ("self.dropout(x + sublayer(self.norm(x)))", "0.0", []),
+])  # fmt: skip
+def test_what_is_given_its_blocks_drops_what_they_drop(dropped, told, ids, tmp_path):
+    """told: what the function that makes all of it tells each part, whatever it is told itself."""
+    text = STYLES["seq2seq"].read_text(encoding="utf-8").replace("x + self.dropout(sublayer(self.norm(x)))", dropped)
+    head, made, body = text.partition("def build_transformer(")
+    if told is not None:  # it has no argument for it then
+        body = body.replace("    dropout: float = 0.1,\n", "").replace("dropout", told)
+    (tmp_path / "seq2seq.py").write_text(head + made + body, encoding="utf-8")
+    checked = check_here(tmp_path / "seq2seq.py")
+    said = {name: [id for id in (*one.ids, *one.inherited) if id == "B24"] for name, one in checked.items()}
+    blocks, stacks = ("EncoderBlock", "DecoderBlock"), ("Encoder", "Decoder")
+    assert said["build_transformer"] == ids, said
+    assert all(said[name] == (["B24"] if ids or told else []) for name in (*blocks, *stacks)), said

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import nodes_of, source_of
+from scratch_transformer.kit.definitions import is_own, nodes_of, source_of
 from scratch_transformer.kit.kind import NO_MASK, Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -46,7 +47,7 @@ def parts_of(value: Any, one: Resolved | None, diagnosis: Diagnosis, library: Li
     no_mask = _hands_no_mask_on(value, diagnosis)
     within, silent = list[Diagnosis](), list[Diagnosis]()
     for part in every:
-        known = _as_made(part, one, library)
+        known = _as_made(part, value, one, library)
         is_silent = any(part is other for other in library.silent)
         (silent if is_silent else within).append(_but_for_given_masks(known) if no_mask else known)
     return Parts(every, tuple(within), tuple(silent))
@@ -58,7 +59,7 @@ def owner_of(found: Diagnosis | Finding, library: Library) -> Any:
     return next((thing for thing, one in known if one is found or any(f is found for f in one.findings)), None)
 
 
-def _as_made(part: Diagnosis, whole: Resolved, library: Library) -> Diagnosis:
+def _as_made(part: Diagnosis, value: Any, whole: Resolved, library: Library) -> Diagnosis:
     """What was found out about a class, without what none of those has, or shows, which a whole makes of it."""
     cls = owner_of(part, library)
     own = [module for module in modules_of(whole.made) if type(module) is cls]
@@ -68,9 +69,18 @@ def _as_made(part: Diagnosis, whole: Resolved, library: Library) -> Diagnosis:
     if lost and not masks_come_together(whole, type(own[0])):
         lacking += lost
     dropped = [f for f in part.findings if f.mistake.id in OF_DROPOUT]
-    if dropped and _never_drops(whole):
+    if dropped and _never_drops(value, whole):
         lacking += dropped
     return replace(part, findings=tuple(f for f in part.findings if f not in lacking)) if lacking else part
+
+
+def _classes_within(module: nn.Module) -> Iterator[type]:
+    """The learner's classes of a module's own parts, those in lists among them, that drop out."""
+    for part in module.children():
+        if not is_own(type(part)):
+            yield from _classes_within(part)
+        elif any(isinstance(inner, nn.Dropout) for inner in part.modules()):
+            yield type(part)
 
 
 def _has(module: nn.Module, path: str) -> bool:
@@ -100,13 +110,17 @@ def _but_for_given_masks(part: Diagnosis) -> Diagnosis:
     return replace(part, findings=tuple(f for f in part.findings if f.mistake.id not in of_given))
 
 
-def _never_drops(whole: Resolved) -> bool:
-    """Whether a whole takes no dropout, and leaves that of its parts at their default, which is 0."""
+def _never_drops(value: Any, whole: Resolved) -> bool:
+    """Whether a whole takes no dropout, and leaves that of the parts that it makes at their default, which is 0."""
     module = whole.module
     cls: Any = type(whole.made)
     drops = [part.p for part in (module.modules() if module is not None else ()) if isinstance(part, nn.Dropout)]
-    if not drops or any(drops) or "drop" in source_of(cls).lower():
+    if not drops or any(drops) or any("drop" in source_of(one).lower() for one in (value, cls)):
         return False
+    calls = [node.func for one in (value, cls) for node in nodes_of(one) if isinstance(node, ast.Call)]
+    made = {ast.unparse(func).rpartition(".")[2] for func in calls}
+    if module is not None and any(part.__name__ not in made for part in _classes_within(module)):
+        return False  # it is given that part: how much that drops is up to who makes it
     try:
         whole.rebuild(dropout=0.5)
     except KeyError:  # it has no such setting
