@@ -43,7 +43,8 @@ class Greedy(OfRecipe):
             scores = logits[row]
             word = int(scores.argmin() if form == "least probable" else scores.argmax())
             ids = [word, *ids] if form == "at the front" else [*ids, word]
-            if word == eos and form != "does not stop":
+            is_unseen = form == "does not stop" or (form == "does not stop at the first word" and len(ids) == 2)
+            if word == eos and not is_unseen:
                 break
         return ending(ids, bos, eos, self.recipe.ends)
 

@@ -53,6 +53,13 @@ def longer(settings: Settings) -> Probe:
     return Probe("longer", inputs, shows="texts that grow longer than the model takes")
 
 
+def at_once(settings: Settings) -> Probe:
+    """The end before any other word, where the end is known; what stops at a later one may still miss it."""
+    return Probe(
+        "ends at once", search_inputs(7, 1 if settings["knows_eos"] else 99), shows="a model that says eos first"
+    )
+
+
 def beam_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     return tuple(
         Probe(
@@ -83,7 +90,7 @@ GREEDY = Kind(
     build=lambda settings, recipe: Greedy(recipe),
     probes=greedy_probes,
     mistakes=("D4", "D6", "D8", "D9", "D10", "D11", "B32"),
-    extras=(Extra(("D9",), longer),),
+    extras=(Extra(("D9",), longer), Extra(("D4",), at_once)),
     designs=combined(ENDS, {"": {}, "one more": {"writes": "one more"}, "one less": {"writes": "one less"}}),
 )
 BEAM = Kind(

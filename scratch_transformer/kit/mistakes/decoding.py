@@ -4,6 +4,7 @@ from scratch_transformer.kit.kind import Mistake
 
 SEARCH = "Vaswani et al. 2017, section 6.1"
 FROM_BELOW_ZERO = "of a shorter text, whose part begins below 0"
+AT_THE_FIRST = "where it is the first word"
 ALL_BUT = "all but the last words"
 
 DECODING = (
@@ -60,11 +61,14 @@ print("after three more steps:", round(finished, 1), "against", round(other, 1),
     Mistake(
         id="D4",
         title="decoding does not stop at the end token",
-        does="Goes on writing after the model has said the end token, up to the longest length.",
+        does="Goes on writing after the model has said the end token, up to the longest length, or to the next one.",
         expected="Stop at the end token.",
         fix="if next_word == eos: break.",
         source=SEARCH,
-        changes={"": {"decoding": "does not stop"}},
+        changes={"": {"decoding": "does not stop"}, AT_THE_FIRST: {"decoding": "does not stop at the first word"}},
+        fixes={
+            AT_THE_FIRST: "Compare the first word with the end, too, before the loop or in it: an answer may be empty."
+        },
         demo="""\
 words = iter(["ein", "Haus", "<end>", "Haus", "Haus"])
 written = []
