@@ -15,6 +15,7 @@ from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
 from scratch_transformer.kit.found import DRAW, Emit, Entry, Found
 from scratch_transformer.kit.judge import added_masks, causal_flags
 from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.judge.other_paths import with_other_paths
 from scratch_transformer.kit.kind import Diagnosis
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FAILED, Result
@@ -172,6 +173,7 @@ class Checking(Found):
                     diagnosis = diagnose(outcome.candidate, known, seconds=seconds)
                     diagnosis = self._with_causal_flag(value, diagnosis)
                     diagnosis = causal_flags.with_flag(outcome.candidate, diagnosis)
+                    diagnosis = with_other_paths(outcome.candidate, diagnosis, known)
                     diagnosis = added_masks.with_added(outcome.candidate, diagnosis, source.text, self._makers(value))
         except TimeUp:
             another = another_sort.lacks(self.library) or other_designs.design_of(value)

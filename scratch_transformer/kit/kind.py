@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
@@ -358,6 +358,14 @@ class Candidate:
         """The same, given masks of 0 and -inf; None if it takes none, or is given such already."""
         return None
 
+    def with_other_masks(self) -> dict[str, Candidate]:
+        """The same, given masks in which one value blocks or another, of each type: "True = blocked", and so on."""
+        return {}
+
+    def with_flag(self, name: str, value: bool) -> Candidate:
+        """The same, its forward given a flag."""
+        return self
+
     def with_turned_mask(self) -> Candidate | None:
         """The same, its causal mask given the other way round; None if that is not given beside one of padding."""
         return None
@@ -464,6 +472,7 @@ class Finding:
     twins: other forms with the same numbers in the sizes at hand.
     part: where it is made, if the whole's other part is right: "decoder", "cross_attn".
     name: of what is at fault in the code, where the form does not say it: "self.pe".
+    path: the flag with which alone it is made, if that is not how it was built: "self.flash = True".
     does, fix: in place of the mistake's own, where those do not fit what was found.
     """
 
@@ -475,12 +484,15 @@ class Finding:
     twins: tuple[str, ...] = ()
     part: str = ""
     name: str = ""
+    path: str = ""
     does: str = ""
     fix: str = ""
 
     @property
     def words(self) -> str:
         """Which form of the mistake it is, and where, as far as the numbers tell."""
+        if self.path:
+            return f"{replace(self, path='').words}, with {self.path}".removeprefix(", ")
         if self.part:
             where = " of the ".join(PARTS[name] for name in reversed(self.part.split(".")))
             return f"{self.form}, in the {where} alone".removeprefix(", ")

@@ -91,6 +91,18 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: fl
     parts: what was found out about its parts, or ids of mistakes in them; they are tried first.
     seconds: of computing, after which no more mistakes are tried.
     """
+    diagnosis = as_given(candidate, parts, seed, seconds)
+    ways = (("A16", candidate.with_added_masks), ("A5", candidate.with_turned_mask))
+    id, other = next(((id, made) for id, way in ways if id in diagnosis.ids and (made := way())), ("", None))
+    if other is None:
+        return diagnosis
+    again = as_given(other, parts, seed, seconds)
+    is_known = again.is_explained and not again.unexplained
+    return again if is_known and id not in again.ids else diagnosis  # its mask was meant in another way
+
+
+def as_given(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: float | None = None) -> Diagnosis:
+    """The same, its masks being meant as it is given them."""
     with exact():
         try:
             session = Session(candidate, seed)
@@ -100,14 +112,7 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: fl
             return _crashed(candidate, session.crashes[0].error if session.crashes else None)
         if all(says_nothing(result.output) for result in session.ran if result.output is not None):
             return _without_numbers(session)
-        diagnosis = _diagnosed(session, parts, seconds)
-        ways = (("A16", candidate.with_added_masks), ("A5", candidate.with_turned_mask))
-        id, other = next(((id, made) for id, way in ways if id in diagnosis.ids and (made := way())), ("", None))
-        if other is None:
-            return diagnosis
-        again = _diagnosed(Session(other, seed), parts, seconds)
-        is_known = again.verdict not in ("unknown mismatch", "crashed") and not again.unexplained
-        return again if is_known and id not in again.ids else diagnosis  # its mask was meant in another way
+        return _diagnosed(session, parts, seconds)
 
 
 def _without_numbers(session: Session) -> Diagnosis:

@@ -355,10 +355,19 @@ class Resolved(Candidate):
             return error
 
     def with_added_masks(self) -> Candidate | None:
+        is_added = all(form.polarity == ADDED for _, form in self.plan.masks.values())
+        return None if is_added else self.with_other_masks().get(ADDED)
+
+    def with_other_masks(self) -> dict[str, Candidate]:
         given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
-        if all(form.polarity == ADDED for form in given.values()):
-            return None
-        return self._with_forms({p: dataclasses.replace(form, polarity=ADDED) for p, form in given.items()})
+        if not given:
+            return {}
+        return {of: self._with_forms({p: replace(form, polarity=of) for p, form in given.items()}) for of in POLARITIES}
+
+    def with_flag(self, name: str, value: bool) -> Candidate:
+        other = copy.copy(self)
+        other.plan = replace(self.plan, constants={**self.plan.constants, name: value})
+        return other
 
     def with_turned_mask(self) -> Candidate | None:
         own = {p: form for p, (name, form) in self.plan.masks.items() if name == "mask"}

@@ -29,7 +29,7 @@ def located(finding: Finding, value: Any, source: Source, made: Any = None) -> N
     given = [type(part) for part in modules_of(made)]
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
     name = finding.name or _told_in_vain(finding, value) or finding.form
-    never = idle.of_modules(modules_of(made))
+    never = idle.of_modules(modules_of(made), finding.path)
     found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence), finding.part, never)
     if found is None:
         return named(finding, source)
