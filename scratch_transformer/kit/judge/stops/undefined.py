@@ -28,6 +28,7 @@ from scratch_transformer.kit.judge.stops import (
     miscut,
     misplaced,
     quotients,
+    reordered,
     told_in_vain,
     tuples,
     uncalled,
@@ -79,7 +80,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
     """
     if error is None:
         return None
-    if (found := answered.finding(error)) is not None:
+    if (found := answered.finding(error) or reordered.finding(error)) is not None:
         return found
     for look_at in (tuples.finding, uncalled.finding):
         said, name, line = look_at(error)
