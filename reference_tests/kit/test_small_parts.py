@@ -113,6 +113,7 @@ def test_a_gate_with_matrices_of_its_own_is_another_design(tmp_path):
     ("(x - mean) / (std + 1e-3)", {"LN1", "LN2", "LN6"}), ("(x - mean) / std", {"LN1", "LN6"}),
     ("self.gamma * (x - mean) * (std + self.eps) + self.beta", {"LN1", "LN10"}),
     ("self.gamma * (x - mean) / torch.sqrt(std**4 + self.eps) + self.beta", {"LN1", "LN10"}),
+    ("self.gamma * (x - mean) / (std * self.eps) + self.beta", {"LN1", "LN10"}),
     ("self.gamma * (x - mean) / (std.tanh() + self.eps) + self.beta", None),
 ])  # fmt: skip
 def test_several_ways_to_normalize_wrongly_at_once(output, ids, tmp_path):

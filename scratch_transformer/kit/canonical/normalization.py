@@ -25,6 +25,7 @@ DIMS: dict[str, tuple[int, ...]] = {
 POWERS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "no root": lambda variance, eps: variance + eps,
     "two roots": lambda variance, eps: (variance.sqrt() + eps).sqrt(),
+    "times eps": lambda variance, eps: variance.sqrt() * eps,
     "squared": lambda variance, eps: (variance.square() + eps).sqrt(),
 }
 """What is divided by in place of the deviation."""

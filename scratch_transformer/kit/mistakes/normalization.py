@@ -28,6 +28,8 @@ AT_LEAST = "the variance is made at least ε"
 
 IN_DIVISOR = "the shift is added to the divisor"
 """A form of LN14."""
+TIMES_EPS = "the standard deviation times ε"
+"""A form of LN10."""
 
 HEAD = """\
 import torch
@@ -260,7 +262,8 @@ print("without the mean:", wrong, "mean", wrong.mean().item())
         id="LN10",
         title="divides by another power of the deviation",
         does="Divides by the variance, or by the root of the standard deviation, instead of the standard deviation "
-        "itself; or multiplies by it. torch.var is σ² already and torch.std is σ, of which no root is to be taken.",
+        "itself; or multiplies by it, or ε by it. torch.var is σ² already and torch.std is σ, of which no root is to "
+        "be taken.",
         expected="Divide by √(σ² + ε).",
         fix="torch.sqrt(variance + eps) in the denominator.",
         source=BA,
@@ -271,6 +274,10 @@ print("without the mean:", wrong, "mean", wrong.mean().item())
             "the variance, squared and its root taken": {"variance": "squared"},
             "multiplied by the standard deviation": {"variance": "multiplied"},
             "the mean of |x - μ|": {"variance": "absolute"},
+            TIMES_EPS: {"variance": "times eps"},
+        },
+        fixes={
+            TIMES_EPS: "torch.sqrt(variance + eps): ε is added, so that nothing is divided by 0, and not multiplied."
         },
         demo=HEAD
         + """\

@@ -65,6 +65,8 @@ NORMALIZATION = (
     mistaken("LN1 LN3 LN10", "seq2seq", "LayerNormalization",
              "var = x.var(dim=-1, keepdim=True, unbiased=False)", "var = x.std(dim=-1, keepdim=True)",
              "torch.sqrt(var + self.eps)", "torch.sqrt(var + 1e-6)"),
+    mistaken("LN10", "seq2seq", "LayerNormalization",
+             "torch.sqrt(var + self.eps)", "(var.sqrt() * self.eps)"),
     mistaken("LN10", "dim_heads", "LayerNorm",
              "(x - mean) * (var + self.eps).rsqrt()", "(x - mean) / ((x - mean).abs().mean(-1, keepdim=True) + self.eps)"),
     mistaken("LN12", "annotated", "LayerNorm",
