@@ -106,3 +106,19 @@ def test_all_projections_are_mended_one_below_the_other_and_the_rest_is_told(tmp
 def test_of_many_layers_without_biases_not_all_are_projections():
     more = "".join(f"        self.l{n} = nn.Linear(8, 8, bias=False)\n" for n in range(2))
     assert repeated("A14", "", (PROJECTIONS + more).splitlines()) == {}
+
+
+@pytest.mark.parametrize("told, fix", [
+    ("size, device", "Tell it where: device=device."), ("ids", "Tell it where: device=ids.device."),
+    ("size", "Tell it where: device=next(self.parameters()).device."),
+])  # fmt: skip
+def test_what_is_told_a_device_and_makes_its_mask_elsewhere_is_told_to_use_it(told, fix, tmp_path):
+    given = {"size": "x.size(1)", "device": "x.device", "ids": "x"}
+    call = ", ".join(given[name] for name in told.split(", "))
+    size = "ids.size(1), ids.size(1)" if told == "ids" else "size, size"
+    lines = ROTARY.replace("WIDE", "d_model").replace(
+        "torch.ones(x.size(1), x.size(1), dtype=torch.bool).triu(1)", f"self.future({call})"
+    )
+    method = f"\n    def future(self, {told}):\n        return torch.ones({size}, dtype=torch.bool).triu(1)\n"
+    found = check_text(lines + method, tmp_path)["RotaryAttention"]
+    assert [one.fix for one in found.mistakes if one.id == "B32"] == [fix]

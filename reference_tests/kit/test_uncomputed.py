@@ -10,7 +10,7 @@ from torch import nn
 from reference_tests.kit.learners.checked import IMPORTS, check_text
 from scratch_transformer.kit.judge import uncomputed
 from scratch_transformer.kit.judge.frames import DONE_AT
-from scratch_transformer.kit.report.lines import place
+from scratch_transformer.kit.report.lines import Said, place
 
 pytestmark = pytest.mark.long
 
@@ -83,7 +83,7 @@ def test_what_a_factory_makes_and_gives_another_part_the_name_of(second, lost, t
     found = list(uncomputed.overwritten(function))
     assert [one.form for one in found] == lost
     assert all(one.evidence.endswith(f"{DONE_AT}{second}") for one in found)
-    places = [place("B30", one.form, function, code=second).line for one in found]
+    places = [place("B30", one.form, function, said=Said(second)).line for one in found]
     assert places == [11 for name in lost]  # where it loses its name
 
 

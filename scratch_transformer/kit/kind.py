@@ -474,6 +474,7 @@ class Finding:
     name: of what is at fault in the code, where the form does not say it: "self.pe".
     path: the flag with which alone it is made, if that is not how it was built: "self.flash = True".
     does, fix: in place of the mistake's own, where those do not fit what was found.
+    at: the file and the number of the line that the evidence ends with, where a run has shown them.
     """
 
     mistake: Mistake
@@ -487,6 +488,7 @@ class Finding:
     path: str = ""
     does: str = ""
     fix: str = ""
+    at: tuple[str, int] = ("", 0)
 
     @property
     def words(self) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from torch.nn import functional
 
-from scratch_transformer.kit.report.lines import place
+from scratch_transformer.kit.report.lines import Said, place
 
 SIGNED = '''
 from torch import nn
@@ -432,7 +432,7 @@ def test_a_part_that_is_given_is_looked_at_and_a_line_that_is_known_is_shown(lea
         place("A2", "", module.Whole, [module.Kept, type(module.Kept(0.1, module.torch.ones(2, 3)).attn_drop)]).line
         == 28
     )
-    assert place("B26", "", module.Table, code="x = x.masked_fill(mask, 0)").line == 19
+    assert place("B26", "", module.Table, said=Said("x = x.masked_fill(mask, 0)")).line == 19
 
 
 @pytest.mark.parametrize("id, form, name, line", [

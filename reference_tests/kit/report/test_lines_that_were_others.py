@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
 from scratch_transformer.kit.judge import evidence
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report import stubs
@@ -230,3 +230,66 @@ class TokenNorm(nn.Module):
 def test_brackets_in_the_wrong_place_are_shown(result, tmp_path):
     line, _ = _line(check_text(BRACKETS.replace("RESULT", result), tmp_path)["TokenNorm"], "LN14")
     assert line.strip() == result
+
+
+TWO = """
+class Own(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x):
+        B, T, E = x.shape
+        q = self.q(x).view(B, T, self.heads, -1).transpose(1, 2)
+        k, v = self.k(x), self.v(x)
+        k = k.view(B, T, self.heads, E // self.heads).transpose(1, 2)
+        v = v.view(B, T, self.heads, E // self.heads).transpose(1, 2)
+        scores = q @ k.mT / math.sqrt(E // self.heads)
+        future = torch.ones(T, T, dtype=torch.bool, device=x.device).triu(1)
+        weights = scores.masked_fill(future, float("-inf")).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).reshape(B, T, E))
+
+
+class Crossing(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x, memory):
+        B, T, E = x.shape
+        q = self.q(x).view(B, T, self.heads, -1).transpose(1, 2)
+        k, v = self.k(memory), self.v(memory)
+        k = k.view(B, COUNT, self.heads, E // self.heads).transpose(1, 2)
+        v = v.view(B, -1, self.heads, E // self.heads).transpose(1, 2)
+        weights = (q @ k.mT / math.sqrt(E // self.heads)).softmax(-1)
+        return self.o((weights @ v).transpose(1, 2).reshape(B, T, E))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, width, heads, hidden):
+        super().__init__()
+        self.own, self.crossing = Own(width, heads), Crossing(width, heads)
+        self.first, self.second = nn.Linear(width, hidden), nn.Linear(hidden, width)
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(width) for _ in range(3))
+
+    def forward(self, x, memory):
+        x = self.norm1(x + self.own(x))
+        x = self.norm2(x + self.crossing(x, memory))
+        return self.norm3(x + self.second(torch.relu(self.first(x))))
+"""
+CUT = "k = k.view(B, T, self.heads, E // self.heads).transpose(1, 2)"
+
+
+@pytest.mark.parametrize("count, ids", [("T", ["A35"]), ("-1", [])])
+def test_of_two_lines_that_read_the_same_the_one_is_shown_at_which_it_stops(count, ids, tmp_path, monkeypatch):
+    """As only the second is run with more keys than queries."""
+    head, layer, body = (IMPORTS + TWO.replace("COUNT", count)).partition("class DecoderLayer")
+    alike = [number for number, one in enumerate(head.splitlines(), 1) if one.strip() == CUT]
+    (tmp_path / f"two_attentions_{len(ids)}.py").write_text(head, encoding="utf-8")
+    text = f"{IMPORTS}from two_attentions_{len(ids)} import Crossing, Own\n\n\n{layer}{body}"
+    (tmp_path / "layer.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = [one for one in check_here(tmp_path / "layer.py")["DecoderLayer"].mistakes if one.id == "A35"]
+    assert [(one.id, one.where) for one in found] == [(id, f"two_attentions_1.py:{alike[1]}") for id in ids]

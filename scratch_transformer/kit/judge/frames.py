@@ -129,7 +129,12 @@ def in_one_line(error: BaseException | None, most: int = 160) -> str:
     return " ".join(str(error).split())[:most].rstrip(".")
 
 
-def learners_line(error: BaseException | None) -> str:
-    """The innermost line of a learner's through which an error went."""
+def learners_place(error: BaseException | None) -> tuple[str, int]:
+    """The file and the number of the innermost line of a learner's through which an error went."""
     own = learners_places(error)
-    return linecache.getline(own[-1].filename, own[-1].lineno or 0).partition("#")[0].strip() if own else ""
+    return (own[-1].filename, own[-1].lineno or 0) if own else ("", 0)
+
+
+def learners_line(error: BaseException | None) -> str:
+    """The text of that line."""
+    return linecache.getline(*learners_place(error)).partition("#")[0].strip()

@@ -93,17 +93,37 @@ class Place(NamedTuple):
     also: tuple[int, ...] = ()
 
 
+class Said(NamedTuple):
+    """A line that the evidence of a mistake names, and where it was run, if that is known: others may read the same."""
+
+    code: str = ""
+    file: str = ""
+    number: int = 0
+
+    def found_in(self, rooms: Iterable[_Room]) -> tuple[_Room, int] | None:
+        """The room, and which of its lines it is."""
+        code = self.code.partition("#")[0].strip()
+        alike = [
+            (room, offset)
+            for room in rooms
+            for offset, line in enumerate(room.lines)
+            if code and line.partition("#")[0].strip() == code
+        ]
+        run = (one for one in alike if (one[0].file, one[0].start + one[1]) == (self.file, self.number))
+        return next(run, next(iter(alike), None))
+
+
 def place(
-    id: str, form: str, thing: Any, given: Iterable[type] = (), code: str = "", part: str = "",
+    id: str, form: str, thing: Any, given: Iterable[type] = (), said: Said | None = None, part: str = "",
     idle: Collection[tuple[str, int]] = (),
 ) -> Place | None:  # fmt: skip
     """Where to look for a mistake of a class or function: in itself, else in what it is made of.
 
     The line that the fix changes; else the first that fits the mistake; else the head of forward.
-    given: the classes of its parts, of which its code need not name all. code: the line itself, where it is known.
+    given: the classes of its parts, of which its code need not name all. said: the line itself, where it is known.
     part: in which it is alone, "norm2" being the second sublayer. idle: files and lines that are never run.
     """
-    found = _found(id, form, thing, given, code, part, idle)
+    found = _found(id, form, thing, given, said or Said(), part, idle)
     is_of_torch = id == "A22" and re.search(r"\bTransformer(Decoder(Layer)?)?\(", source_of(_defined(thing)))
     return found._replace(fix=OF_TORCHS_DECODER) if found is not None and not found.fix and is_of_torch else found
 
@@ -113,19 +133,17 @@ def _defined(thing: Any) -> Any:
 
 
 def _found(
-    id: str, form: str, thing: Any, given: Iterable[type], code: str, part: str, idle: Collection[tuple[str, int]]
+    id: str, form: str, thing: Any, given: Iterable[type], said: Said, part: str, idle: Collection[tuple[str, int]]
 ) -> Place | None:
     target = _defined(thing)
     parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
     owner = getattr(target, "owner", None)  # of a method, whose class may help it
     definitions = dict.fromkeys((target, *leads_to(target), *parts, *([owner] if owner else [])))
     rooms, own = [room for definition in definitions for room in _rooms(definition)], _rooms(target)
-    said = code.partition("#")[0].strip()
-    for room in rooms if said else ():
-        for offset, line in enumerate(room.lines):
-            if line.partition("#")[0].strip() == said:
-                rewritten = fixed(id, form, [line])
-                return Place(room.file, room.start + offset, rewritten[1] if rewritten else [])
+    if (run := said.found_in(rooms)) is not None:
+        room, offset = run
+        rewritten = fixed(id, form, [room.lines[offset]])
+        return Place(room.file, room.start + offset, rewritten[1] if rewritten else [])
     for one in definitions if id == "LN3" and NUMBER.fullmatch(form) else ():
         if (number := numbers.of_eps(one, form)) is not None:
             lines, start = lines_of(one)

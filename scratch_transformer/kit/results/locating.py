@@ -30,7 +30,8 @@ def located(finding: Finding, value: Any, source: Source, made: Any = None) -> N
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
     name = finding.name or _told_in_vain(finding, value) or finding.form
     never = idle.of_modules(modules_of(made), finding.path)
-    found = lines.place(finding.mistake.id, name, value, given, said_of(finding.evidence), finding.part, never)
+    said = lines.Said(said_of(finding.evidence), *finding.at)
+    found = lines.place(finding.mistake.id, name, value, given, said, finding.part, never)
     if found is None:
         return named(finding, source)
     if setting := found.fix or settled_by(finding.mistake.id, linecache.getline(found.file, found.line)):

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from scratch_transformer import masks
 from scratch_transformer.kit.judge.evidence import share
-from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, learners_line, line_now
+from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, learners_line, learners_place, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.stops.crashes import explain_crash, fix_of
@@ -103,7 +103,8 @@ def refuses_masks(session: Session, best: Hypothesis | None) -> Iterator[Finding
             f"Without {parameter} it computes; with it, in every usual form, it stops: {type(error).__name__}: {line}."
         )
         at = learners_line(error)
-        yield Finding(MISTAKES["A31"], f"{said} {STOPS_AT}{at}" if at else said, fix=fix_of("A31", error))
+        evidence, fix = f"{said} {STOPS_AT}{at}" if at else said, fix_of("A31", error)
+        yield Finding(MISTAKES["A31"], evidence, fix=fix, at=learners_place(error))
 
 
 def refused_today(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -133,7 +134,7 @@ def one_length(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
             said += f" {STOPS_AT}{code}" if code else ""
             has_heads = session.kind.name != "ScaledDotProductAttention" and "mask" not in code
             does, fix = ("", "") if has_heads else (ONE_COUNT, OF_COUNTS)
-            yield Finding(MISTAKES["A35"], said, does=does, fix=fix)
+            yield Finding(MISTAKES["A35"], said, does=does, fix=fix, at=learners_place(without or result.error))
             return
 
 

@@ -110,7 +110,8 @@ def _told_where(one: Left) -> str:
     given = [name for name in names if name != "self" and not SIZES.search(name)]
     if "x" in names or names[:1] != ["self"] or any(_is_stored(node, "x") for node in ast.walk(method or ast.Pass())):
         return ""
-    where = f"{given[0]}.device" if given else "next(self.parameters()).device"
+    told = next((name for name in given if "device" in name.lower()), "")  # which it does not use
+    where = told or (f"{given[0]}.device" if given else "next(self.parameters()).device")
     return f"Tell it where: device={where}."
 
 

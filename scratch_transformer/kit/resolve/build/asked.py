@@ -14,6 +14,7 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.build.reading import uses_of
+from scratch_transformer.kit.resolve.names.inputs import is_mask
 from scratch_transformer.kit.resolve.names.settings import is_called_head, settings_of
 
 SMOOTHING, NO_PADDING = 0.1, -100
@@ -30,7 +31,7 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
     base, own = kind.complete(given or {}), set(given or ())
     if "label_smoothing" in base.keys() - own and _means(thing, "label_smoothing"):
         base["label_smoothing"] = SMOOTHING  # without any, nobody sees where it goes
-    if "label_smoothing" in base and "pad" not in own and not _means(thing, "pad"):
+    if "label_smoothing" in base and "pad" not in own and not (_means(thing, "pad") or _is_told_what_counts(thing)):
         base["pad"] = NO_PADDING  # a loss that is told of none cannot leave it out
     if "num_heads" in base and "d_model" in base and not own & {"num_heads", "d_model"} and shares_heads(thing):
         base |= SHARED
@@ -45,6 +46,13 @@ def settings(thing: Any, kind: Kind, given: Mapping[str, Any] | None) -> Iterato
         yield from (alone, base)  # the search takes long where nothing fits
     else:
         yield from (base, alone)
+
+
+def _is_told_what_counts(thing: Any) -> bool:
+    """Whether a loss must be given a mask."""
+    methods = [vars(thing)[name] for name in ("forward", "__call__") if name in vars(thing)]
+    called = methods if isinstance(thing, type) else [thing]
+    return any(p.default is p.empty and is_mask(p.name) for one in called for p in parameters_of(one))
 
 
 def shares_heads(thing: Any) -> bool:

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.rotary import rotated
 from scratch_transformer.kit.recipe import RIGHT
-from scratch_transformer.kit.resolve.call.masks import Form
+from scratch_transformer.kit.resolve.call.masks import POLARITIES, Form
+from scratch_transformer.kit.resolve.names.inputs import KEEPING, is_segment
 from scratch_transformer.kit.resolve.names.inputs import LENGTHS as OF_SENTENCES
-from scratch_transformer.kit.resolve.names.inputs import is_segment
 from scratch_transformer.kit.resolve.names.words import plain
 
 POSITIONS = re.compile(
@@ -92,6 +92,24 @@ class Kept(Open):
 
 
 KEPT = [Kept(Form("1.0 = may attend", shape)) for shape in ("(B, S, 1)", "(B, S)")]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Which targets a loss is to count, in their shape: all but padding, or those that it is not to."""
+
+    pad: int
+    polarity: str
+
+    def among(self, target: Tensor) -> Tensor:
+        return POLARITIES[self.polarity](target != self.pad)
+
+
+def counted(name: str, pad: int) -> list[Counted]:
+    """The usual forms of a loss's mask, the likeliest first."""
+    polarities = ["True = may attend", "1.0 = may attend", "True = blocked", "1.0 = blocked"]
+    is_of_padding = "pad" in plain(name) and not KEEPING.search(plain(name))
+    return [Counted(pad, one) for one in (polarities[2:] + polarities[:2] if is_of_padding else polarities)]
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,10 @@ def plans(
     others = [p for p in parameters if p not in mask_like]
     heads = int(settings.get("num_heads", 1))
     kept, mask_like = _kept(mask_like, function)
+    counted = [p for p in mask_like if p.default is p.empty and "target" in tensors]
+    mask_like = [p for p in mask_like if p not in counted]
     extra = {
+        **{p.name: beside.counted(p.name, int(settings["pad"])) for p in counted},
         **_beside(others, tensors, tables, settings, inspect.unwrap(function)),
         **dict.fromkeys(kept, beside.KEPT),
         **{name: [beside.Lengths()] for name in handed_on},

@@ -112,6 +112,9 @@ class Plan:
             given[parameter] = self._turned(with_one_more(value) if name == self.more else value)
             if self.order == ROWS and name == "positions":
                 given[parameter] = value.expand(sizes(inputs, "mask")[0], -1)
+        for parameter, value in self.constants.items():
+            if isinstance(value, beside.Counted):
+                given[parameter] = value.among(self._turned(inputs["target"]))
         _check_equal(inputs, set(self.arguments.values()))
         return given | self._masks(inputs)
 

@@ -192,6 +192,7 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
     (({"vocab", "vocabulary"},), {"path", "file"}, ("vocab_size",)),
     (({"token", "tokens", "word", "words", "embedding", "embeddings", "class", "classes"}, COUNT), SIZE - {"size"},
      ("vocab_size",)),
+    (({"softmax", "logit", "logits", "class", "classes", "label", "labels"}, SIZE), {"embedding"}, ("vocab_size",)),
     ((FEED_FORWARD, RATIO), set(), ("d_ff/d_model",)),
     ((RATIO, {"hidden", "forward", "dim", "expansion", "expand"}), {"scale", "bias", "of"}, ("d_ff/d_model",)),
     ((FEED_FORWARD, SIZE | {"hidden", "hid"}), {"activation"}, ("d_ff",)),
