@@ -414,6 +414,10 @@ class Candidate:
         """The outputs for a sequence that comes in pieces, keys and values being kept; None if it keeps none."""
         return None
 
+    def turned_by_its_file(self, **inputs: Any) -> Iterator[tuple[str, Tensor]]:
+        """What makes tables of angles in its file, and the output with each, where it is given one."""
+        return iter(())
+
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of submodules by canonical path ("layers.0.self_attn"), where they are known."""
         return {}

@@ -73,6 +73,8 @@ class Resolved(Candidate):
         self.output_index: int | None = None
         self.one_length = False
         """Whether it only works with sequences of its longest length."""
+        self.tables_of_its_file: Callable[[], dict[str, tuple[Tensor, ...]]] = dict
+        """Of angles, by what makes them."""
         self.last_of = ""
         """The sequence of whose tokens it answers for the last alone."""
         thing = getattr(made, "function", made)
@@ -434,6 +436,13 @@ class Resolved(Candidate):
             if self._rebuild is not None and self.has_lent
             else self.rebuild(dropout=dropout)
         )
+
+    def turned_by_its_file(self, **inputs: Any) -> Iterator[tuple[str, Tensor]]:
+        given = {name: one for name, one in self.plan.constants.items() if isinstance(one, beside.Table)}
+        for maker, parts in self.tables_of_its_file().items() if given else ():
+            tables = {name: beside.options(name, [parts], one.rows)[0] for name, one in given.items()}
+            with self._called_by(replace(self.plan, constants={**self.plan.constants, **tables})):
+                yield maker, self(**inputs)
 
     def intermediates(self, **inputs: Any) -> dict[str, Tensor]:
         """Outputs of the learner's own submodules whose canonical path the layout tells."""

@@ -35,6 +35,7 @@ from scratch_transformer.kit.judge.detectors.positive import POSITIVE
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
 from scratch_transformer.kit.judge.detectors.scores import SCORES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
+from scratch_transformer.kit.judge.detectors.tables_of_files import TABLES_OF_FILES
 from scratch_transformer.kit.judge.detectors.temperature import TEMPERATURE
 from scratch_transformer.kit.judge.detectors.told import TOLD
 from scratch_transformer.kit.judge.detectors.unheard import UNHEARD
@@ -75,6 +76,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *POOLED_PADDING,
     *FUTURE,
     *SAMPLES,
+    *TABLES_OF_FILES,
     *TEMPERATURE,
     *WRITERS_DEVICES,
     *USED_UP,

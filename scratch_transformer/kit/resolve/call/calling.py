@@ -57,6 +57,8 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+TURNED_WIDTH = re.compile(r"(rotary|rotated|rope|rot)n?(dims?|size|width)$")
+"""How many features of a head are turned: all, unless it is told otherwise."""
 CERTAIN = ("x", "input", "infeatures", "inputfeatures", "inqueryorkey")
 """Names of x wherever it stands: run_linear(d_in, d_out, weights, in_features)."""
 ROWS = 23
@@ -241,6 +243,9 @@ def _beside(
         if may_scale and tensors == ("query", "key", "value") and plain(parameter.name) in SCALES:
             scales = _scales(plain(parameter.name), settings)
             found[parameter.name] = scales if is_open else [parameter.default, *scales]
+            continue
+        if is_open and "rope_base" in settings and TURNED_WIDTH.match(plain(parameter.name)):
+            found[parameter.name] = [int(settings["d_k"])]
             continue
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         if re.search(rf"\w+, *\w+ *= *{parameter.name}\b", code):  # cos, sin = position_embeddings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical import rotary
+from scratch_transformer.kit.definitions import is_module_class
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.call import beside
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import tensors
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -27,15 +30,38 @@ KINDS = {"device": torch.device("cpu"), "dtype": torch.float64}
 
 def made_by(namespace: Mapping[str, Any], module: str, rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
     """Tables of `rows` positions for heads of d_k features, as the learner's functions make them."""
-    found: list[tuple[Tensor, ...]] = []
-    for name, value in list(namespace.items()):
-        if inspect.isfunction(value) and value.__module__ == module and MAKERS.search(plain(name)):
-            for arguments in _arguments(value, rows, d_k, base):
-                table = _table(value, arguments, rows)
-                if table:
-                    found.append(table)
-                    break
-    return found
+    makers = _makers(namespace, module, inspect.isfunction)
+    tables = (_table(make, values, rows) for make in makers for values in _arguments(make, rows, d_k, base))
+    return [table for table in tables if table]
+
+
+def of_its_file(function: Any, rows: int, d_k: int, base: float) -> dict[str, tuple[Tensor, ...]]:
+    """Cosines and sines of every feature that a function's file makes for it, by what makes them, a class or function.
+
+    {} where another function of the file takes such, too: they may be that one's.
+    """
+    namespace, module = function.__globals__, function.__module__
+    for other in _makers(namespace, module, inspect.isfunction, re.compile("")):
+        names = [p.name for p in parameters_of(other)]
+        together = {other.__name__, function.__name__} & {*function.__code__.co_names, *other.__code__.co_names}
+        if other is not function and not together and any(beside.TABLE.search(plain(name)) for name in names):
+            return {}
+    found = {}
+    for make in _makers(namespace, module, inspect.isfunction):
+        for values in _arguments(make, rows, d_k, base):
+            found[make.__name__] = _table(make, values, rows)
+    for cls in _makers(namespace, module, is_module_class):
+        for values in _arguments(cls, rows, d_k, base):
+            with contextlib.suppress(Exception), double():  # the learner's code may raise anything
+                found[cls.__name__] = of_module(cls(**values), rows, d_k)
+    return {name: two for name, two in found.items() if len(two) == 2 and all(one.shape[-1] == d_k for one in two)}
+
+
+def _makers(
+    namespace: Mapping[str, Any], module: str, is_one: Callable[[Any], bool], called: re.Pattern[str] = MAKERS
+) -> list[Any]:
+    """The functions, or classes, of a file whose names say that they make tables."""
+    return [v for n, v in list(namespace.items()) if is_one(v) and v.__module__ == module and called.search(plain(n))]
 
 
 def as_turning(made: Any, settings: Mapping[str, Any], hear: Hear) -> Callable[..., Tensor] | None:

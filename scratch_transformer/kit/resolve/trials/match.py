@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -459,6 +461,9 @@ def _called(
             if outcome.candidate is not None and hidden:
                 ids = " and ".join(f"{id} ({name})" for name, id in hidden.items())
                 outcome.candidate.notes.append(f"It hides this id as padding, whatever it is told: {ids}.")
+            if outcome.candidate is not None and kind.name == "RotaryEmbedding" and isinstance(made, FunctionType):
+                sizes = [{**kind.defaults, **actual}[name] for name in ("max_len", "d_k", "rope_base")]
+                outcome.candidate.tables_of_its_file = functools.partial(rotations.of_its_file, made, *sizes)
             if outcome.candidate is not None:
                 outcome.candidate.limits += filter(None, (mixed, getattr(made, "said", "")))
             forms |= {outcome.form} if outcome.candidate is not None else set()
