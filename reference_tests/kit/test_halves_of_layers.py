@@ -206,3 +206,9 @@ def test_a_table_of_sines_by_a_function(even, odd, ids, tmp_path):
     results = check_text("import numpy as np\n" + TABLES.format(even=even, odd=odd), tmp_path)
     assert results["sinusoid"].kind == "PositionalEncoding" and "freqs" not in results
     assert results["sinusoid"].ids == ids
+    named = TABLES.replace("sinusoid(max_len, d)", "sinusoidal_embeddings(num_embeddings, embedding_dim)")
+    named = (
+        named.replace("max_len", "num_embeddings").replace("(d)", "(embedding_dim)").replace("/ d)", "/ embedding_dim)")
+    )
+    found = check_text("import numpy as np\n" + named.format(even=even, odd=odd), tmp_path)["sinusoidal_embeddings"]
+    assert (found.kind, found.ids) == ("PositionalEncoding", ids)

@@ -253,3 +253,51 @@ def test_each_of_several_masks_is_judged(change, name, ids, tmp_path):
     results = check_text(SEVERAL.format(**{"first": 1, "axis": 1} | change), tmp_path)
     assert {one: results[one].severe for one in EACH} == {one: ids if one == name else [] for one in EACH}
     assert all(not result.severe for one, result in results.items() if one not in EACH)
+
+
+ALLOWED = """
+import numpy as np
+
+
+def allowed_positions(n_positions):
+    masks = np.tril(np.ones((1, n_positions, n_positions)), k=DIAGONAL).astype("bool")
+    return RETURNED
+
+
+def words_that_are_left(length):
+    mask = torch.tril(torch.ones(length, length))
+    return mask.sum(-1)
+"""
+
+
+@pytest.mark.parametrize("diagonal, returned, ids", [
+    ("0", "torch.from_numpy(masks)", []), ("1", "torch.from_numpy(masks)", ["A6"]), ("0", "masks.sum()", None),
+])  # fmt: skip
+def test_what_returns_a_triangle_that_it_calls_a_mask_makes_one(diagonal, returned, ids, tmp_path):
+    results = check_text(ALLOWED.replace("DIAGONAL", diagonal).replace("RETURNED", returned), tmp_path)
+    assert "words_that_are_left" not in results
+    assert (results["allowed_positions"].ids if "allowed_positions" in results else None) == ids, results
+
+
+ASKED = """
+def attention_mask(query_len, key_len, is_causal=False, device=None):
+    if not is_causal:
+        return None
+    return torch.ones(query_len, key_len, device=device).triu(DIAGONAL)
+
+
+def expand_mask(mask, batch_size, num_heads, tgt_len, src_len=None):
+    src_len = tgt_len if src_len is None else src_len
+    return mask.unsqueeze(1)TURNED.expand(batch_size, num_heads, tgt_len, src_len)
+"""
+
+
+@pytest.mark.parametrize("diagonal, ids", [("1", []), ("0", ["A6"])])
+def test_what_makes_a_mask_if_it_is_asked_to_is_asked_to(diagonal, ids, tmp_path):
+    assert check_text(ASKED.replace("DIAGONAL", diagonal).replace("TURNED", ""), tmp_path)["attention_mask"].ids == ids
+
+
+@pytest.mark.parametrize("turned, ids", [("", []), (".transpose(-1, -2)", ["A7"])])
+def test_what_gives_masks_all_their_axes_is_told_how_many_there_are(turned, ids, tmp_path):
+    found = check_text(ASKED.replace("DIAGONAL", "1").replace("TURNED", turned), tmp_path)["expand_mask"]
+    assert (found.verdict == "matches the builtin", found.ids) == (not ids, ids), found

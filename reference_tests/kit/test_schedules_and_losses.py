@@ -402,3 +402,26 @@ def cross_entropy(input, target, ignore_index=None):
 def test_a_loss_that_ignores_nothing_by_default_is_told_what_to_ignore(count, ids, tmp_path):
     result = check_text(CROSS_ENTROPY.replace("COUNT", count), tmp_path)["cross_entropy"]
     assert [one.id for one in result.mistakes] == ids
+
+
+KEEPS_COUNT = """
+class RateKeeper:
+    def __init__(self, optimizer, warmup_steps, d_model):
+        self.optimizer, self.warmup, self.d_model, self.count = optimizer, warmup_steps, d_model, 0
+
+    def get_learning_rate(self, step=None):
+        if step is not None:
+            step = self.count
+        return self.d_model**-0.5 * min(step**-0.5, RISE)
+
+    def run_step(self):
+        self.count += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.get_learning_rate(step=self.count)
+        self.optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("rise, ids", [("step * self.warmup**-1.5", []), ("step * self.warmup**-0.5", ["T7"])])
+def test_a_rate_of_its_own_count_is_what_its_optimizer_steps_with(rise, ids, tmp_path):
+    assert check_text(KEEPS_COUNT.replace("RISE", rise), tmp_path)["RateKeeper"].ids == ids

@@ -56,6 +56,7 @@ NO_COMPONENTS = (
 NOTHING = ("no", "without", "identity", "null", "dummy")
 MOST = 4
 
+EMBEDDINGS = ("Embedding", "InputEmbedding", "EmbeddingWithPositions")
 FAMILIES = (
     ATTENTIONS,
     ("EncoderLayer", "DecoderOnlyLayer", "DecoderLayer", "LlamaBlock", "MaskedLlamaBlock"),
@@ -66,7 +67,7 @@ FAMILIES = (
     ("Loss", "LossOfLogProbabilities"),
     ("LayerNorm", "RMSNorm"),
     ("WarmupSchedule", "CosineSchedule"),
-    ("Embedding", "InputEmbedding", "EmbeddingWithPositions"),
+    EMBEDDINGS,
 )  # fmt: skip
 """Kinds that go by the same names; what the forward takes tells more."""
 
@@ -172,7 +173,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if made in kinds and (not found or (made == "CausalMask" and found[0][2] == "TargetMask")):
         found = [(0.0, 0, made)]  # get_tgt_mask(size)
     table = kinds.get("PositionalEncoding")
-    if not found and table and OF_PLACES.search(word) and {"sin", "cos"} <= names_in(thing) and is_table(thing, table):
+    is_open = not found or (not is_class and found[0][2] in EMBEDDINGS)  # sinusoidal_embeddings(n, d)
+    if is_open and table and OF_PLACES.search(word) and {"sin", "cos"} <= names_in(thing) and is_table(thing, table):
         found = [(0.0, 0, table.name)]  # sinusoid(max_len, d)
     if "PaddingMask" in kinds and padded.is_of_lengths(thing):
         found = [(0.0, 0, "PaddingMask")]  # length_to_mask(lengths, max_len=None)

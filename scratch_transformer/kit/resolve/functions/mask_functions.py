@@ -15,7 +15,7 @@ from torch import Tensor
 from scratch_transformer.kit.kind import Inputs, Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded
-from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
+from scratch_transformer.kit.resolve.names.inputs import causal_flags, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -57,14 +57,16 @@ def _readings(function: Callable[..., Any], kind: Kind, pad: int) -> list[Callab
     if devices:
         function, required = functools.partial(function, **devices), [n for n in required if n not in devices]
     if kind.name == "CausalMask":
-        found = _of_lengths(function, required)
+        asked = dict.fromkeys(causal_flags(parameters_of(function), alone=True), True)
+        found = _of_lengths(functools.partial(function, **asked) if asked else function, required)
         for reading in found:
             vars(reading)["reads"] = function
         return found
     if kind.name == "PaddingMask" and padded.is_of_lengths(function):
         return [*padded.by_lengths(function, pad)]
     if kind.name == "PaddingMask" and required and is_mask(required[0]):
-        return [_of_ids(function, required, pad, dtype) for dtype in (torch.long, torch.bool, torch.float64)]
+        dtypes = (torch.long, torch.bool, torch.float64)
+        return [_of_ids(function, required, pad, dtype, wide) for wide in (False, True) for dtype in dtypes]
     places = [name for name in required if OF_PLACES.search(plain(name))]
     if kind.name == "PaddingMask" and len(required) == 2 and len(places) == 1:
         return [_of_places(function, next(name for name in required if name not in places), places[0], pad)]
@@ -112,15 +114,25 @@ def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Calla
     return [by_number, *by_ids] if is_number else [*by_ids, by_number]
 
 
-def _of_ids(function: Callable[..., Any], required: list[str], pad: int, dtype: torch.dtype) -> Callable[..., Any]:
-    """A mask of 1 and 0 in place of ids."""
+def _of_ids(
+    function: Callable[..., Any], required: list[str], pad: int, dtype: torch.dtype, wide: bool
+) -> Callable[..., Any]:
+    """A mask of 1 and 0 in place of ids; wide: with a row for every query."""
 
     def mask(ids: Tensor) -> Any:
-        options: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
-        others = {name: options.get(plain(name), ids.shape) for name in required[1:]}
-        return function(**{required[0]: (ids != pad).to(dtype)}, **others)
+        keep = (ids != pad).to(dtype)
+        others = {name: _beside_a_mask(name, ids) for name in required[1:]}
+        return function(**{required[0]: keep[:, None].expand(*ids.shape, -1) if wide else keep}, **others)
 
     return mask
+
+
+def _beside_a_mask(name: str, ids: Tensor) -> Any:
+    """Of how many sentences it is to be, of which length, and for how many heads; else both of the first."""
+    roles = {"device": "cpu", "batch": ids.shape[0], "size": ids.shape[1]}
+    if settings_of(name)[:1] == ("num_heads",):
+        return 1
+    return torch.float64 if plain(name) == "dtype" else roles.get(mask_makers.role(name), ids.shape)
 
 
 def _of_places(function: Callable[..., Any], length: str, places: str, pad: int) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ OTHERWISE = re.compile(r"softmax|dropout|loss|linear|embedding|parameter|multino
 
 def kind_of(thing: Any) -> str:
     """The kind of mask that a function makes, or a class whose forward is given the same; "" of anything else."""
-    if not _says(thing):
+    if not _says(thing) and not _returns_one(thing):
         return ""
     if isinstance(thing, type) and _returns_several(thing):
         return ""
@@ -38,9 +38,27 @@ def kind_of(thing: Any) -> str:
     hides = bool(names & TRIANGLE) or ("arange" in names and any(map(_orders, nodes)))
     if "ids" not in given:
         return "CausalMask" if hides and "size" in given else ""
+    if not _says(thing):
+        return ""
     if any(map(_compared, own)):
         return "TargetMask" if hides else "PaddingMask"
     return "CausalMask" if hides and "pad" not in given else ""
+
+
+RETURNED = re.compile(
+    r"(~|[\w.]*\b(from_numpy|tensor|as_tensor|FloatTensor|BoolTensor|Tensor)\()?\w*(mask|causal)\w*"
+    r"(\.(bool|float|to|long|int|unsqueeze|view|astype|type|expand)\([^()]*\)|\[[^\]]*\]| *[=!]= *[\w.]+)*\)?"
+)
+
+
+def _returns_one(thing: Any) -> bool:
+    """Whether a function returns what it calls a mask, and nothing else: allowed_positions(length)."""
+    returned = [node.value for node in nodes_of(thing) if isinstance(node, ast.Return)]
+    return (
+        inspect.isfunction(thing)
+        and bool(returned)
+        and all(value is not None and RETURNED.fullmatch(ast.unparse(value)) for value in returned)
+    )
 
 
 def _returns_several(cls: Any) -> bool:
@@ -80,7 +98,7 @@ def roles_by_name(thing: Any) -> dict[str, str]:
     What is compared, and all that it is given beside the padding's id, is ids.
     """
     required = [p.name for p in _given(thing) if p.default is p.empty]
-    roles = {name: _role(name) for name in required}
+    roles = {name: role(name) for name in required}
     unknown = [name for name in required if not roles[name]]
     if len(unknown) == 1 and not {"ids", "size"} & {*roles.values()} and unknown[0] in _compared(thing):
         roles[unknown.pop()] = "ids"
@@ -104,7 +122,8 @@ def _compared(thing: Any) -> dict[str, list[ast.expr]]:
     return found
 
 
-def _role(name: str) -> str:
+def role(name: str) -> str:
+    """What a parameter of this name takes: "pad", "device", "batch", "size", "ids"; "" if nobody knows."""
     word, settings = plain(name), settings_of(name)
     if LENGTHS.search(word):  # of every sentence
         return ""
@@ -126,7 +145,7 @@ def written_id(thing: Any) -> int | None:
     """The id that it compares ids with, where that is written in, and nothing tells it another: ids != 1."""
     owner = getattr(thing, "of_class", None)
     told = [*_given(thing), *(parameters_of(owner) if owner is not None else ())]
-    if any(_role(p.name) == "pad" for p in told):
+    if any(role(p.name) == "pad" for p in told):
         return None
     values = [value for one in (thing, *_called(thing)) for values in _compared(one).values() for value in values]
     found = {one.value for one in values if isinstance(one, ast.Constant) and type(one.value) is int}

@@ -55,10 +55,15 @@ def is_schedule(cls: Any) -> bool:
 
 
 def _of_a_step(cls: type) -> str | None:
-    """The method of a class that gives the rate of a step which it is told: get_lr(self, step)."""
+    """The method of a class that gives the rate of a step which it is told: get_lr(self, step).
+
+    Of what need not be told, and sets its optimizer's, the steps tell more: get_lr(self, step=None).
+    """
     own = [name for name in ("__call__", *RATES) if inspect.isfunction(vars(cls).get(name))]
     given = {name: [p for p in parameters_of(vars(cls)[name]) if p.name != "self"] for name in own}
-    return next((n for n, taken in given.items() if len(taken) == 1 and input_of(taken[0].name, ("steps",))), None)
+    given = {n: taken for n, taken in given.items() if len(taken) == 1 and input_of(taken[0].name, ("steps",))}
+    must = {n: taken for n, taken in given.items() if taken[0].default is taken[0].empty}
+    return next(iter(must if optimizers(cls, {}) else given), None)
 
 
 def is_cosine(thing: Any) -> bool:

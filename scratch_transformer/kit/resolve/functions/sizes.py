@@ -20,7 +20,10 @@ from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
-LENGTHS = ("position", "positions", "pos", "maxposition", "timesteps", "seq", "sequence", "tokens", "ntokens", "rows")
+LENGTHS = (
+    *("position", "positions", "pos", "maxposition", "timesteps", "seq", "sequence", "tokens", "ntokens", "rows"),
+    *("numembeddings", "nembeddings"),
+)
 WIDTHS = ("depth", "dmodel", "outputdim", "channels")
 BASES = ("n", "base", "theta", "constant", "freq", "maxwavelength", "maxperiod", "period")
 OF_TENSORS = {"shape", "size", "device", "dtype", "to", "ndim"}
