@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, reported
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.report.words import inherited_by
 
@@ -48,3 +48,55 @@ def test_the_numbers_speak_of_a_mistake_by_the_name_it_is_given(tmp_path):
     layer = check_text(DECODER, tmp_path)["DecoderLayer"]
     said = {named.id: named.evidence for named in layer.mistakes}
     assert "A2 and A25 make together" in said["A25"] and "A24" not in said["A25"], said
+
+
+PARTS = """
+import torch
+from torch import nn
+
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, n_heads, dropout):
+        super().__init__()
+        assert d_model % n_heads == 0
+        self.h, self.dropout = n_heads, nn.Dropout(dropout)
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (w(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for w in (self.q, self.k, self.v))
+        weights = self.dropout(torch.softmax(q @ k.mT / q.size(-1) ** 0.5, -1))
+        return self.o((weights @ v).transpose(1, 2).flatten(2))
+
+class Positionwise(nn.Module):
+    def __init__(self, d_model, d_ff, dropout):
+        super().__init__()
+        self.first, self.second = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+"""
+LAYER = """
+from torch import nn
+from parts_of_a_layer import Positionwise, SelfAttention
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout):
+        super().__init__()
+        self.attn, self.net = SelfAttention(d_model, n_heads, dropout), NETWORK(d_model, d_ff, dropout)
+        self.norm1, self.norm2, self.drop = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x):
+        x = self.norm1(x + self.drop(self.attn(x)))
+        return self.norm2(x + self.drop(self.net(x)))
+"""
+
+
+@pytest.mark.parametrize("network", ["Positionwise", "FeedForward", "MLP"])
+def test_dropout_that_a_network_has_not_is_told_of_the_network(network, tmp_path):
+    """Not of the dropout of attention, which is another; and two calls of the layer do differ."""
+    (tmp_path / "parts_of_a_layer.py").write_text(PARTS.replace("Positionwise", network))
+    path = tmp_path / "layer.py"
+    path.write_text(LAYER.replace("Positionwise", network).replace("NETWORK", network))
+    (result,) = reported(path).results
+    (found,) = [one for one in result.mistakes if one.id == "B7"]
+    assert found.evidence.startswith(f"Of its {network} by itself: ")
+    assert PARTS.splitlines()[found.line - 1].strip() == "return self.second(torch.relu(self.first(x)))"

@@ -479,6 +479,7 @@ class Finding:
     path: the flag with which alone it is made, if that is not how it was built: "self.flash = True".
     does, fix: in place of the mistake's own, where those do not fit what was found.
     at: the file and the number of the line that the evidence ends with, where a run has shown them.
+    owner: the class or function of another file in which it is made, of a whole that has it as a part.
     """
 
     mistake: Mistake
@@ -493,6 +494,7 @@ class Finding:
     does: str = ""
     fix: str = ""
     at: tuple[str, int] = ("", 0)
+    owner: Any = None
 
     @property
     def words(self) -> str:

@@ -92,9 +92,11 @@ OTHERWISE = {
     "LN3": r"/.*\b(std|var|sigma)", "A18": r"dropout", "LN10": r"mean|var", "A14": r"Parameter\(", "P2": r"\*\*",
     "G3": r"view\(|reshape\(|permute\(",
     "B27": r"torch\.tensor\(|\bround\(",
+    "B7": r"(?i)[gr]elu|silu|\bact\w*\(",
 }  # fmt: skip
-"""For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent."""
-AT_LAST = {"LN3": r"\.(std|var)\(|sqrt\("}
+"""For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent; a
+network without any dropout."""
+AT_LAST = {"LN3": r"\.(std|var)\(|sqrt\(", "B7": r"(?i)linear\("}
 """For what neither fits: what a norm divides by has a line of its own."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from scratch_transformer.kit.report.finding import FINE, Result
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.results.inherited import what_else
 from scratch_transformer.kit.results.locating import located
-from scratch_transformer.kit.results.parts import owner_of
+from scratch_transformer.kit.results.parts import of_part
 from scratch_transformer.kit.results.stopped import Stopped
 from scratch_transformer.kit.results.whole import Whole
 
@@ -57,17 +56,10 @@ class Elsewhere:
         unsaid = unsaid_of(whole.diagnosis, whole.parts.silent)
         if unsaid:
             result.verdict, result.unexplained = "mistake", False
-            found = [located(self._as_its_parts(f), whole.value, whole.source, whole.made) for f in unsaid]
+            found = [located(of_part(f, self.library), whole.value, whole.source, whole.made) for f in unsaid]
             result.mistakes = [*found, *result.mistakes]
             result.limits.append(what_else([f.mistake.id for f in unsaid]))
         return result
-
-    def _as_its_parts(self, finding: Finding) -> Finding:
-        """What numbers say of a part, and not of the whole in which it is told."""
-        if not finding.evidence:
-            return finding
-        name = getattr(owner_of(finding, self.library), "__name__", "part")
-        return replace(finding, evidence=f"Of its {name} by itself: {finding.evidence}")
 
     def unreported(self, ids: Sequence[str]) -> list[str]:
         """The parts of files that were not given which have any of these mistakes: "Attention of layers.py"."""

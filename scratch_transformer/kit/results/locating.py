@@ -26,12 +26,13 @@ def located(finding: Finding, value: Any, source: Source, made: Any = None) -> N
     finding = as_its_class_says(finding) if isinstance(made, Around) else finding
     if unread := _unread(finding.evidence, source):
         return named(finding, next(iter(find(source.path).sources), source), unread)
-    given = [type(part) for part in modules_of(made)]
+    given = [type(part) for part in modules_of(made)] if finding.owner is None else []
     given = [cls for cls in given if not cls.__module__.startswith("scratch_transformer.")]  # what stands in for parts
     name = finding.name or _told_in_vain(finding, value) or finding.form
     never = idle.of_modules(modules_of(made), finding.path)
     said = lines.Said(said_of(finding.evidence), *finding.at)
-    found = lines.place(finding.mistake.id, name, value, given, said, finding.part, never)
+    looked = value if finding.owner is None else finding.owner
+    found = lines.place(finding.mistake.id, name, looked, given, said, finding.part, never)
     if found is None:
         return named(finding, source)
     if setting := found.fix or settled_by(finding.mistake.id, linecache.getline(found.file, found.line)):

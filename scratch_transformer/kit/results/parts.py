@@ -59,6 +59,14 @@ def owner_of(found: Diagnosis | Finding, library: Library) -> Any:
     return next((thing for thing, one in known if one is found or any(f is found for f in one.findings)), None)
 
 
+def of_part(finding: Finding, library: Library) -> Finding:
+    """What numbers say of a part, and not of the whole in which it is told; its line is the part's own."""
+    owner = owner_of(finding, library)
+    name = getattr(owner, "__name__", "part")
+    said = f"Of its {name} by itself: {finding.evidence}" if finding.evidence else ""
+    return replace(finding, evidence=said, owner=owner)
+
+
 def _as_made(part: Diagnosis, value: Any, whole: Resolved, library: Library) -> Diagnosis:
     """What was found out about a class, without what none of those has, or shows, which a whole makes of it."""
     cls = owner_of(part, library)

@@ -13,7 +13,7 @@ from scratch_transformer.kit.resolve.call.plan import FROM_ONE
 from scratch_transformer.kit.resolve.candidate import Resolved
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.results.inherited import of_parts
-from scratch_transformer.kit.results.parts import Parts, parts_of
+from scratch_transformer.kit.results.parts import Parts, of_part, parts_of
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def whole_of(value: Any, source: Source, one: Resolved | None, diagnosis: Diagno
     """diagnosis: of itself, as if it had no parts."""
     parts = parts_of(value, one, diagnosis, library)
     diagnosis = _as_it_is_asked(diagnosis) if is_asked_from_one(one) else diagnosis
-    diagnosis = _with_those_elsewhere(_as_ignored(diagnosis, parts.within), parts.silent, parts.within, source)
+    diagnosis = _with_those_elsewhere(_as_ignored(diagnosis, parts.within), parts, source, library)
     return Whole(value, source, one, diagnosis, parts)
 
 
@@ -65,9 +65,7 @@ def _as_ignored(diagnosis: Diagnosis, within: Sequence[Diagnosis]) -> Diagnosis:
     return replace(diagnosis, findings=tuple(findings))
 
 
-def _with_those_elsewhere(
-    diagnosis: Diagnosis, silent: Sequence[Diagnosis], within: Sequence[Diagnosis], source: Source
-) -> Diagnosis:
+def _with_those_elsewhere(diagnosis: Diagnosis, parts: Parts, source: Source, library: Library) -> Diagnosis:
     """With the mistakes of parts in other files that no numbers of the whole show: what a norm starts with, dropout.
 
     And what is harmless, which nothing else tells of. Not where the file of the whole fills the norms itself.
@@ -75,10 +73,12 @@ def _with_those_elsewhere(
     if diagnosis.verdict in ("unknown mismatch", "crashed"):
         return diagnosis
     fills = inventory.FILLS_NORMS.search(source.text)
-    known = {*diagnosis.ids, *of_parts(diagnosis, within), *({"LN13"} if fills else ())}
-    found = [f for part in silent if not part.unexplained for f in part.findings]
+    known = {*diagnosis.ids, *of_parts(diagnosis, parts.within), *({"LN13"} if fills else ())}
+    found = [f for part in parts.silent if not part.unexplained for f in part.findings]
     own = {f.mistake.id: f for f in found if not f.mistake.changes and f.mistake.id not in known}
-    severe, harmless = ([f for f in own.values() if f.severity == one] for one in ("mistake", "harmless"))
+    severe, harmless = (
+        [of_part(f, library) for f in own.values() if f.severity == one] for one in ("mistake", "harmless")
+    )
     costs_nothing = bool(harmless) and diagnosis.verdict == "matches the builtin"
     verdict: Verdict = "mistake" if severe else "harmless deviation" if costs_nothing else diagnosis.verdict
     return replace(diagnosis, findings=(*severe, *diagnosis.findings, *harmless), verdict=verdict)
