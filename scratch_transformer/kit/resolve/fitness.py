@@ -13,6 +13,7 @@ from scratch_transformer.kit.definitions import is_module_class, leads_to, named
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
+from scratch_transformer.kit.resolve.functions.of_heads import is_of_heads
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask, is_segment
 from scratch_transformer.kit.resolve.names.words import plain
@@ -44,6 +45,8 @@ def fitness(kind: Kind, thing: Any) -> float:
     parameters = parameters_called(thing)
     taken = weights_of(thing, kind) if inspect.isfunction(thing) else []
     required = [p for p in required_of(thing) if p.name not in taken]
+    if kind.name.endswith("Mask"):  # which may be made for every head anew
+        required = [p for p in required if not is_of_heads(p.name)]
     tensors = [name for name in kind.inputs if name not in MASKS]
     fit = 2.0 - abs(len(required) - len(tensors))
     if any(is_mask(p.name) for p in parameters) != any(name in MASKS for name in kind.inputs):

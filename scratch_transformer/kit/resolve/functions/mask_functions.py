@@ -14,7 +14,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.kind import Inputs, Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded
+from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, of_heads, padded
 from scratch_transformer.kit.resolve.names.inputs import causal_flags, input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -31,7 +31,8 @@ def readings(function: Callable[..., Any], kind: Kind, pad: int = 0) -> list[Cal
     """Readings of a function as one of the canonical inputs, besides the plain one; the likeliest first."""
     if not kind.name.endswith("Mask") or not inspect.isroutine(function):
         return []
-    found = _readings(function, kind, pad)
+    plain_one, function = function, of_heads.for_one(function)
+    found = _readings(function, kind, pad) or ([function] if function is not plain_one else [])
     written = None if kind.name == "CausalMask" else mask_makers.written_id(function)
     if written is None or written == pad:
         return found

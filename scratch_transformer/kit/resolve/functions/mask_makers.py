@@ -11,6 +11,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.functions import of_heads
 from scratch_transformer.kit.resolve.functions.mask_functions import OF_IDS
 from scratch_transformer.kit.resolve.names.inputs import LENGTHS, input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -123,7 +124,7 @@ def _compared(thing: Any) -> dict[str, list[ast.expr]]:
 
 
 def role(name: str) -> str:
-    """What a parameter of this name takes: "pad", "device", "batch", "size", "ids"; "" if nobody knows."""
+    """What a parameter of this name takes: "pad", "device", "heads", "batch", "size", "ids"; "" if nobody knows."""
     word, settings = plain(name), settings_of(name)
     if LENGTHS.search(word):  # of every sentence
         return ""
@@ -131,6 +132,8 @@ def role(name: str) -> str:
         return "pad"
     if word in ("device", "dtype"):
         return "device"
+    if of_heads.is_of_heads(name):
+        return "heads"
     if "batch" in word and word != "batch":
         return "batch"
     if input_of(name, ("length",)) or "max_len" in settings[:1] or SIZE.search(word):
