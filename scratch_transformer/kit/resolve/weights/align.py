@@ -72,7 +72,7 @@ def _numbered(ours: list[Unit], theirs: list[Unit], here: Attentions) -> Iterato
     found = list(pairings(ours, theirs))
     usual = [pairing for pairing in found if not pairing[0]]
     yield from ((*pairing, 0, 0) for pairing in usual)
-    most = 12 if not any(unit.kind == "matrix" for unit in ours) else 8  # of attention alone, keys first too
+    most = 14 if not any(unit.kind == "matrix" for unit in ours) else 8  # of attention alone, keys or values first too
     for pairing in usual:
         yield from ((*pairing, index, index) for index in range(1, most if pairing is usual[0] else 3))
     if usual and here.may_differ(ours, usual[0][1]):

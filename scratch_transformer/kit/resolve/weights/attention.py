@@ -15,6 +15,8 @@ from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, missing
 
 ROLES = ("q", "k", "v", "o")
 PACKED = {"qkv": 3, "kv": 2, "qk": 2}
+OF_TWO = (("q", "kv", "o"), ("qk", "v", "o"))
+BY_ORDER = "projections found by their order"
 Weights = dict[str, Tensor]
 BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$", re.I)
 """Paths of biases, some of which have a row for every head: bq (h, d_k)."""
@@ -69,12 +71,11 @@ def _fits(layout: Layout, sizes: Sizes) -> bool:
 
 def _all(weights: Weights, sizes: Sizes, is_raw: IsRaw) -> Iterator[tuple[str, Layout]]:
     named = _named(weights)
-    ordered = _ordered(weights)
-    for groups, note in ((named, ""), (ordered, "projections found by their order")):
-        if groups is None:
-            continue
-        yield from ((note, layout) for layout in _of(weights, groups, sizes, is_raw))
-    for groups in filter(None, (named, ordered)):
+    ordered = list(_ordered(weights))
+    yield from (("", layout) for layout in _of(weights, named or {}, sizes, is_raw) if named)
+    in_turn = itertools.zip_longest(*(_of(weights, groups, sizes, is_raw) for groups in ordered))
+    yield from ((BY_ORDER, layout) for made in in_turn for layout in made if layout is not None)
+    for groups in filter(None, (named, *ordered[:1])):
         if {"q", "k", "v"} <= groups.keys():
             yield from _permuted(weights, groups, sizes, is_raw)
     if sum(positions.dim() >= 2 for positions in weights.values()) == 1:
@@ -111,8 +112,11 @@ def _named(weights: Weights) -> dict[str, list[str]] | None:
     return groups if complete or {"qk", "v"} <= groups.keys() else None
 
 
-def _ordered(weights: Weights) -> dict[str, list[str]] | None:
-    """Role -> paths, by the order in which they were made: q, k, v, o; packed, o by their sizes."""
+def _ordered(weights: Weights) -> Iterator[dict[str, list[str]]]:
+    """Role -> paths, by the order in which they were made: q, k, v, o; packed, o by their sizes.
+
+    Of three, one may be packed, and the last be o; their shapes tell which: the same is then made in any order.
+    """
     matrices = [path for path, positions in weights.items() if positions.dim() >= 2]
     holders = [path.rpartition(".")[0] for path in matrices]
     owners = [
@@ -122,12 +126,14 @@ def _ordered(weights: Weights) -> dict[str, list[str]] | None:
     if len(matrices) == 2 and weights[matrices[1]].numel() > weights[matrices[0]].numel():
         owners.reverse()  # the packed one is the larger, whichever was made first
     roles = {1: ("qkv",), 2: ("qkv", "o"), 3: ("q", "k", "v"), 4: ROLES}.get(len(owners))
-    if roles is None:
-        return None
-    groups: dict[str, list[str]] = {}
-    for role, owner in zip(roles, owners, strict=True):
-        groups[role] = [path for path in weights if path == owner or (path.rpartition(".")[0] == owner and "." in path)]
-    return groups
+    ways = [] if roles is None else [zip(roles, owners, strict=True)]
+    if len(owners) == 3 and len({weights[path].numel() for path in matrices}) > 1:
+        ways += [zip(two, order, strict=True) for two in OF_TWO for order in itertools.permutations(owners)]
+    for way in ways:
+        yield {
+            role: [path for path in weights if path == owner or (path.rpartition(".")[0] == owner and "." in path)]
+            for role, owner in way
+        }
 
 
 # ---- From paths to positions ----
@@ -271,6 +277,8 @@ def _packed(role: str, matrices: list[Tensor], biases: list[Tensor], sizes: Size
             layouts.append(layout)
     if parts and role == "qkv" and not of_heads:
         layouts += [_queries_apart(W, bias, order, sizes) for order in ("kv", "vk")]
+    if n == 2:
+        return layouts
     return sorted(layouts, key=lambda layout: next(iter(layout)) != f"w_{role[0]}.weight")
 
 

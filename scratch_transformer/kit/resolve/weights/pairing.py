@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from scratch_transformer.kit.resolve.weights.units import Unit
+from scratch_transformer.kit.resolve.weights.unit import Unit
 
 Pairs = dict[int, Unit]
 """Index of a canonical unit -> the learner's."""

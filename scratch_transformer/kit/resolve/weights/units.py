@@ -9,44 +9,23 @@ import ast
 import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_of
 from scratch_transformer.kit.kind import LAYERS
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
+from scratch_transformer.kit.resolve.weights.unit import Unit, owner_and_name
+from scratch_transformer.kit.resolve.weights.unnamed import told_by_shapes
 
 LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
 Shapes = Mapping[str, tuple[int, ...]]
 KindOf = Callable[[type], str | None]
-
-
-@dataclass
-class Unit:
-    """kind: "attention", "norm", "matrix". names: of its parameters, after `path`. shape: of its matrix or scale."""
-
-    kind: str
-    path: str
-    names: list[str] = field(default_factory=list)
-    shape: tuple[int, ...] = ()
-    context: tuple[str, ...] = ()
-    layer: int | None = None
-    raw: bool = False
-    """A bare parameter: x @ W or x @ W.T."""
-    half: int | None = None
-    """Of its rows, where it is half of a matrix: 0 or 1."""
-
-    def of(self, positions: Tensor) -> Tensor:
-        """Its own of the positions of a parameter."""
-        return positions if self.half is None else positions.chunk(2)[self.half]
-
-    def full(self, name: str) -> str:
-        return f"{self.path}.{name}" if self.path else name
 
 
 # ---- Canonical units ----
@@ -160,7 +139,7 @@ def learner_units(parameters: Parameters, kind_of: KindOf, is_attention: bool) -
             unit.kind = "norm" if positions.dim() == 1 else "matrix"
     found = _with_beside(_with_heads(list(units.values()), parameters), parameters)
     found = _with_outputs(found, parameters)
-    found = _with_halves(_written_out(found))
+    found = _with_halves(told_by_shapes(_written_out(found)))
     alone = tuple(f"{path}." for path in single_layers(parameters.module, kind_of))
     for unit in found:
         if unit.layer is None and f"{unit.path}.".startswith(alone):
@@ -321,7 +300,7 @@ def _with_heads(units: list[Unit], parameters: Parameters) -> list[Unit]:
         if len(shape) != 2 or len(heads) == 1:
             continue
         mixing = (shape[1], len(heads) * shape[0])
-        spare = [u for u in units if u.kind == "matrix" and _owner_and_name(u)[0] == owner and u.shape == mixing]
+        spare = [u for u in units if u.kind == "matrix" and owner_and_name(u)[0] == owner and u.shape == mixing]
         if len(spare) == 1:
             start = len(f"{owner}.") if owner else 0
             names = [unit.full(name)[start:] for unit in (*heads, *spare) for name in unit.names]
@@ -365,7 +344,7 @@ def _written_out(units: list[Unit]) -> list[Unit]:
     groups: dict[tuple[str, str], dict[str, Unit]] = {}
     shared = _shared(unit.full(name) for unit in units for name in unit.names)
     for unit in units:
-        owner, name = _owner_and_name(unit)
+        owner, name = owner_and_name(unit)
         role = role_of(name) if unit.kind == "matrix" and "embedding" not in unit.context else None
         stem = "".join(word for word in re.findall(r"[a-z]+|\d+", name.lower()) if word in WHICH)
         if role is not None and (role != "qkv" or PACKED.search(name.lower())):
@@ -400,7 +379,7 @@ def _name_outputs(units: list[Unit], groups: dict[tuple[str, str], dict[str, Uni
         without = [own for own in beside if {"q", "k", "v"} <= own.keys()]
         if not without or any("o" in own for own in beside):
             continue
-        spare = [unit for unit in units if unit.kind == "matrix" and _owner_and_name(unit)[0] == owner]
+        spare = [unit for unit in units if unit.kind == "matrix" and owner_and_name(unit)[0] == owner]
         spare = [unit for unit in spare if not any(unit is other for other in named)]
         spare = [unit for unit in spare if _may_follow(without[0]["q"].shape, unit.shape, True) and not unit.raw]
         if len(spare) == len(without):
@@ -421,14 +400,6 @@ def _may_follow(first: tuple[int, ...], last: tuple[int, ...], is_single: bool) 
 
 WHICH = ("self", "cross", "masked", "enc", "dec", "encoder", "decoder", "memory", "src", "tgt", "1", "2")
 """Words for one of two attentions in the names of their projections."""
-
-
-def _owner_and_name(unit: Unit) -> tuple[str, str]:
-    """The module that a matrix is made by, and what it is called there."""
-    if (unit.raw and len(unit.names) == 1) or not unit.path:
-        return unit.path, unit.names[0]
-    owner, _, name = unit.path.rpartition(".")
-    return owner, name
 
 
 def _matrix_of(name: str, parameters: Parameters) -> str | None:

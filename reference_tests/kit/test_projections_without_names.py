@@ -1,0 +1,87 @@
+"""Projections of which no name says what they are: their shapes and their use tell, in attention and in a layer."""
+
+import pytest
+
+from reference_tests.kit.learners.checked import check_text
+
+pytestmark = pytest.mark.long
+
+ATTENTION = """
+class Attention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        assert dim % heads == 0, "dim must be a multiple of heads"
+        self.h = heads
+        MAKE
+
+    def split(self, y):
+        return y.unflatten(-1, (self.h, -1)).transpose(1, 2)
+
+    def forward(self, x, mask=None):
+        PROJECT
+        q, k, v = self.split(q), self.split(k), self.split(v)
+        scores = q @ k.transpose(-2, -1)SCALE
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -math.inf)
+        return self.back((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+SCALE = " / math.sqrt(q.shape[-1])"
+THREE = "self.pack, self.back = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)"
+TURNED = "self.back, self.pack = nn.Linear(dim, dim), nn.Linear(dim, 3 * dim)"
+TWO = "self.one, self.pack, self.back = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)"
+TWO_TURNED = "self.back, self.pack, self.one = nn.Linear(dim, dim), nn.Linear(dim, 2 * dim), nn.Linear(dim, dim)"
+WAYS = [
+    (THREE, "q, k, v = self.pack(x).chunk(3, -1)"),
+    (TURNED, "q, k, v = self.pack(x).chunk(3, -1)"),
+    (THREE, "v, q, k = self.pack(x).chunk(3, -1)"),
+    (THREE, "v, k, q = self.pack(x).chunk(3, -1)"),
+    (TWO, "q, (k, v) = self.one(x), self.pack(x).chunk(2, -1)"),
+    (TWO, "q, (v, k) = self.one(x), self.pack(x).chunk(2, -1)"),
+    (TWO_TURNED, "q, (k, v) = self.one(x), self.pack(x).chunk(2, -1)"),
+    (TWO, "v, (q, k) = self.one(x), self.pack(x).chunk(2, -1)"),
+]
+
+
+@pytest.mark.parametrize("make, project", WAYS)
+@pytest.mark.parametrize("scale, ids", [(SCALE, []), ("", ["A1"])])
+def test_packed_projections_of_any_name(make, project, scale, ids, tmp_path):
+    text = ATTENTION.replace("MAKE", make).replace("PROJECT", project).replace("SCALE", scale)
+    result = check_text(text, tmp_path)["Attention"]
+    assert result.severe == ids and result.verdict == ("mistake" if ids else "matches the builtin"), result
+
+
+LAYER = """
+class EncoderLayer(nn.Module):
+    def __init__(self, dim, heads, hidden):
+        super().__init__()
+        assert dim % heads == 0, "dim must be a multiple of heads"
+        self.h = heads
+        MAKE
+        self.one, self.two = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.grow, self.shrink = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+
+    def split(self, y):
+        return y.unflatten(-1, (self.h, -1)).transpose(1, 2)
+
+    def forward(self, x, mask=None):
+        q, k, v = (self.split(y) for y in PROJECTED)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -math.inf)
+        y = (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+        x = self.one(x + self.back(y))
+        return NETWORK
+"""
+FOUR = "self.a, self.b, self.c, self.back = (nn.Linear(dim, dim) for _ in range(4))"
+OF_LAYERS = [(THREE, "self.pack(x).chunk(3, -1)"), (TURNED, "self.pack(x).chunk(3, -1)"),
+             (FOUR, "(self.a(x), self.b(x), self.c(x))")]  # fmt: skip
+
+
+@pytest.mark.parametrize("make, projected", OF_LAYERS)
+@pytest.mark.parametrize("network, ids", [("self.two(x + self.shrink(self.grow(x).relu()))", []),
+                                          ("self.two(self.shrink(self.grow(x).relu()))", ["B13"]),
+                                          ("self.two(x + self.shrink(self.grow(x)))", ["B16"])])  # fmt: skip
+def test_a_layer_that_attends_with_matrices_of_any_name(make, projected, network, ids, tmp_path):
+    text = LAYER.replace("MAKE", make).replace("PROJECTED", projected).replace("NETWORK", network)
+    result = check_text(text, tmp_path)["EncoderLayer"]
+    assert result.severe == ids and result.verdict == ("mistake" if ids else "matches the builtin"), result
