@@ -140,3 +140,35 @@ def test_a_forward_that_ends_the_program_is_the_learners(tmp_path):
     path.write_text(ENDS, encoding="utf-8")
     (network,) = reported(path).results
     assert "its forward stops with EndsTheProgram: exit() (ends.py:11: exit(1))" in network.problem, network
+
+
+HOW = how_to_install("a_package_nobody_has")
+NETWORK = """
+from the_common_imports import *
+
+
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.inner, self.outer = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def forward(self, x):
+        return self.outer(torch.relu(self.inner(x)))
+"""
+
+
+@pytest.mark.parametrize("more, said", [
+    ("", []),
+    ("import a_package_nobody_has\n", [
+        "network.py: it imports names by *; assumed to be: import torch; import torch.nn as nn.",
+        f"network.py: it imports a_package_nobody_has, which is not installed: {HOW} "
+        "(network.py:2). Only its imports, definitions and constants were run.",
+    ]),
+])  # fmt: skip
+def test_names_that_come_by_a_star_are_imported_and_what_is_missing_is_said_once(more, said, tmp_path):
+    common = f"import torch\nimport torch.nn as nn\n{more}"
+    (tmp_path / "the_common_imports.py").write_text(common, encoding="utf-8")
+    (tmp_path / "network.py").write_text(NETWORK, encoding="utf-8")
+    report = reported(tmp_path / "network.py")
+    assert [result.verdict for result in report.results] == ["matches the builtin"]
+    assert report.problems == said

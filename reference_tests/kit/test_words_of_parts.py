@@ -3,8 +3,8 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text, reported
-from scratch_transformer.kit.report.finding import Result
-from scratch_transformer.kit.report.words import inherited_by
+from scratch_transformer.kit.report.finding import Named, Result
+from scratch_transformer.kit.report.words import explanation, inherited_by
 
 pytestmark = pytest.mark.long
 
@@ -17,6 +17,17 @@ pytestmark = pytest.mark.long
 ])  # fmt: skip
 def test_ids_and_classes_are_two_lists(parts, said):
     assert [*inherited_by([Result("A", "a.py:1", "K", inherited=["LN1", "B6"], unreported=parts)])] == [said]
+
+
+def test_of_another_file_that_a_component_shows_a_line_of_there_is_nothing_to_check():
+    norm = Named("LN1", *[""] * 7, where="norm.py:7")
+    whole = Result("A", "a.py:1", "K", inherited=["LN1"], unreported=["Norm of norm.py", "Sum of sum.py"])
+    for mistakes, there in (([], "Norm of norm.py, Sum of sum.py"), ([norm], "Sum of sum.py")):
+        (said,) = inherited_by([whole, Result("B", "a.py:9", "K", mistakes=mistakes)])
+        assert said.startswith(f"A: contains a part with LN1 ({there}): check ")
+    whole.unreported.pop()
+    (said,) = inherited_by([whole, Result("B", "a.py:9", "K", mistakes=[norm])])
+    assert said == "A: contains a part with LN1, explained there."
 
 
 DECODER = """
@@ -100,3 +111,15 @@ def test_dropout_that_a_network_has_not_is_told_of_the_network(network, tmp_path
     (found,) = [one for one in result.mistakes if one.id == "B7"]
     assert found.evidence.startswith(f"Of its {network} by itself: ")
     assert PARTS.splitlines()[found.line - 1].strip() == "return self.second(torch.relu(self.first(x)))"
+
+
+def test_what_two_are_made_of_is_explained_once():
+    texts = ["LN3", "another eps", "harmless", "It does.", "It should.", "By 1 %.", "eps=1e-5.", "A paper."]
+    named = [Named(*texts, where=where, code=["eps = 1"], first=3, line=3) for where in ("n.py:3", "n.py:3", "m.py:3")]
+    results = [Result(name, "a.py:1", "K", "mistake", mistakes=[one]) for name, one in zip("ABC", named, strict=True)]
+    results[1].mistakes[0].evidence = "By 2 %."
+    told = {}
+    first, second, third = (explanation(one, told=told) for one in results)
+    assert second == ["", "B, n.py:3: another eps (LN3), as in A", "  The numbers: By 2 %."]
+    assert first[1:] == [line.replace("C", "A").replace("m.py", "n.py") for line in third[1:]] and len(first) > 8
+    assert explanation(results[1])[2:] != second[2:]  # by itself all of it is said

@@ -178,8 +178,12 @@ class _Watch:
             self.report.unheard |= event["path"] == self.job["adapter"]
         elif kind == "found":
             self.report.ignored += event["ignored"]
+            file, said = _name(self.loading), "\n".join(self.report.problems)
+            lacking = {name: how_to_install(name) for name in event["missing"]}
             self.report.problems += [
-                f"{_name(self.loading)}: {name} is not installed: {how_to_install(name)}" for name in event["missing"]
+                f"{file}: {name} is not installed: {how}"
+                for name, how in lacking.items()
+                if f"not installed: {how} ({file}:" not in said
             ]
         elif kind == "components":
             self.loading, self.total = "", event["names"]

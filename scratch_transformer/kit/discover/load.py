@@ -10,6 +10,7 @@ import builtins
 import io
 import linecache
 import os
+import re
 import sys
 import traceback
 import types
@@ -82,9 +83,13 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
     module.__dict__[REPAIRED] = tuple(notes)
     module.__dict__[LEFT_OUT] = repair.left_out(whole, source.text) if notes else ""
     supplied = repair.supply(module.__dict__, dict.fromkeys(repair.assumed(source).values()))
-    if supplied:
-        notes.append(f"it uses names that it does not import; assumed: {'; '.join(supplied)}")
     loaded = _loaded(source, module, guard, known, salvage)
+    is_by_star = re.search(r"^\s*from\s+\S+\s+import\s+\*", source.text, re.MULTILINE) is not None
+    if supplied and (loaded.salvaged or not is_by_star):  # else it has them from there
+        said = (
+            "it imports names by *; assumed to be" if is_by_star else "it uses names that it does not import; assumed"
+        )
+        notes.append(f"{said}: {'; '.join(supplied)}")
     decorated.reveal(module)
     answering.settle(module)
     for name in standins.used():

@@ -93,8 +93,9 @@ def show(report: Report, console: Console) -> None:
         console.print(_table(report.results, console.width))
         for line in _legend(report.results):
             console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
+    told: dict[tuple[str, ...], str] = {}
     for result in report.results:
-        for line in explanation(result, min(console.width, 100), inherited=False):
+        for line in explanation(result, min(console.width, 100), inherited=False, told=told):
             console.print(_coloured(line), soft_wrap=True)
     for line in inherited_by(report.results):
         console.print(escape(f"\n{line}"), soft_wrap=True)

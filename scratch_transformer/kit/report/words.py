@@ -21,17 +21,24 @@ def _is_number(value: float | None) -> bool:
     return value is not None and abs(value) < float("inf")
 
 
-def explanation(result: Record, width: int = 100, inherited: bool = True) -> list[str]:
+def explanation(
+    result: Record, width: int = 100, inherited: bool = True, told: dict[tuple[str, ...], str] | None = None
+) -> list[str]:
     """What there is to say about a component beyond its row, as lines; [] if that is all.
 
-    inherited: with what is wrong in its parts.
+    inherited: with what is wrong in its parts. told: what was explained before, and of which component; it grows. Of
+    that only the numbers are told again: one line, which several are made of, has one explanation.
     """
     lines: list[str] = []
+    told = {} if told is None else told
     for named in result.mistakes:
         if named.severity == "note":
             continue
-        lines += ["", f"{result.name}, {named.where or result.where}: {named.title} ({named.id})"]
-        lines += _paragraphs(named, result, width)
+        key = named.id, named.form, named.where if named.line else result.name, named.does, named.fix
+        first = told.setdefault(key, result.name)
+        again = "" if first == result.name else f", as in {first}"
+        lines += ["", f"{result.name}, {named.where or result.where}: {named.title} ({named.id}){again}"]
+        lines += _paragraphs(named, result, width, ("The numbers",) if again else HEADINGS)
     if inherited:
         lines += [text for line in inherited_by([result]) for text in ("", line)]
     if result.problem and not _is_told(result.problem, result.mistakes):
@@ -88,7 +95,10 @@ def _differs(result: Record) -> str:
     return f"its {'numbers differ from those' if is_number else 'output differs from that'} of {result.against}{shown}"
 
 
-def _paragraphs(named: Named, result: Record, width: int) -> list[str]:
+HEADINGS = ("What it does", "Expected", "The numbers", "Look at", "The fix", "Source")
+
+
+def _paragraphs(named: Named, result: Record, width: int, headings: Iterable[str]) -> list[str]:
     parts = {
         "What it does": named.does + (f" Here: {named.form}." if named.form else ""),
         "Expected": named.expected,
@@ -98,7 +108,7 @@ def _paragraphs(named: Named, result: Record, width: int) -> list[str]:
         "Source": named.source,
     }
     lines: list[str] = []
-    for heading, text in parts.items():
+    for heading, text in ((heading, parts[heading]) for heading in headings):
         if text:
             whole = f"{heading}: {' '.join(text.split())}"
             lines += textwrap.wrap(whole, width, initial_indent="  ", subsequent_indent="      ")
@@ -132,12 +142,17 @@ def listing(named: Named) -> list[tuple[str, int, str]]:
 
 
 def inherited_by(results: Iterable[Record]) -> Iterator[str]:
-    """One sentence for all components that have the same mistakes in their parts."""
+    """One sentence for all components that have the same mistakes in their parts.
+
+    Of another file there is nothing to check where a component shows a mistake with its line in that.
+    """
     groups: dict[tuple[str, str], list[str]] = {}
-    for result in results:
+    every = list(results)
+    shown = {named.where.rpartition(":")[0] for result in every for named in result.mistakes}
+    for result in every:
         if result.inherited:
-            key = ", ".join(result.inherited), ", ".join(result.unreported)
-            groups.setdefault(key, []).append(result.name)
+            left = [part for part in result.unreported if part.rpartition(" of ")[2] not in shown]
+            groups.setdefault((", ".join(result.inherited), ", ".join(left)), []).append(result.name)
     for (ids, parts), names in groups.items():
         verb = "contains" if len(names) == 1 else "contain"
         that = "those files" if ", " in parts else "that file"
