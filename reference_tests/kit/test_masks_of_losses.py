@@ -64,3 +64,4 @@ class LabelSmoothing(nn.Module):
 def test_the_size_of_the_softmax_is_the_number_of_classes(less, form, tmp_path):
     result = check_text(SMOOTHED.replace("LESS", less), tmp_path)["LabelSmoothing"]
     assert [(one.id, one.form) for one in result.mistakes] == [("T3", form)]
+    assert result.mistakes[0].shown.strip() == f"self.share = smoothing / (softmax_dimension - {less})"

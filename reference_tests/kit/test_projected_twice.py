@@ -3,6 +3,8 @@
 import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_text
+from scratch_transformer.kit.report.finding import FINE
+from scratch_transformer.kit.resolve.trials.adjust import UNPROJECTED
 
 pytestmark = pytest.mark.long
 
@@ -139,3 +141,13 @@ def test_what_is_turned_and_then_projected_again_is_a_mistake(values, ids, tmp_p
     (said,) = [one for one in result.mistakes if one.id == "A39"]
     assert said.severity == "mistake" and "the attention's own change nothing" in said.evidence
     assert "self.w_q(x)" in said.shown
+
+
+def test_of_attention_that_projects_nothing_that_is_said(tmp_path):
+    bare = LAYER.replace("(self.w_q(q), self.w_k(k), self.w_v(v))", "(q, k, v)").replace(
+        "self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))",
+        "self.w_o = nn.Linear(d_model, d_model)",
+    )
+    for text, said in ((bare, [UNPROJECTED]), (LAYER, [])):
+        result = check_text(text, tmp_path)["MultiHead"]
+        assert result.verdict in FINE and [limit for limit in result.limits if "projections" in limit] == said, result

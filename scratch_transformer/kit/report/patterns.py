@@ -79,7 +79,7 @@ PATTERNS: dict[str, str] = {
     "B27": r"no_grad|inference_mode|detach\(|\.data\b",
     "B23": r"\+", "B24": r"dropout", "B34": r"(?i)drop",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
-    "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"fill_|smooth", "T4": r"pad|ignore",
+    "B12": r"dropout", "T1": r"softmax", "T2": r"softmax", "T3": r"\([^()]* - [12]\)", "T4": r"pad|ignore",
     "T5": r"pad|ignore", "T7": r"min|step", "D1": r"log|score", "D2": r"eos|end", "D3": r"eos|end",
     "D4": r"(?i)eos|\bend(_?tok|_?id|_?sym)?|stop", "D6": r"argmin|largest=False|\.min\(", "D8": r"\[(:, ?)?0(, ?:)?\]",
     "D9": r"\[[^\]]*:[^\]:]*[a-zA-Z]\w*[^\]:]*\]", "D10": r"cat\w*\(|stack\(|insert\(|\] *\+|= *\[",
@@ -89,6 +89,7 @@ PATTERNS: dict[str, str] = {
 
 
 OTHERWISE = {
+    "T3": r"fill_|smooth",
     "LN3": r"/.*\b(std|var|sigma)", "A18": r"dropout", "LN10": r"mean|var", "A14": r"Parameter\(", "P2": r"\*\*",
     "G3": r"view\(|reshape\(|permute\(",
     "B27": r"torch\.tensor\(|\bround\(",

@@ -294,6 +294,9 @@ def _masks_left(candidate: Resolved) -> list[str]:
     return [name for name in names if is_mask(name) and name not in known and reads(forward, name)]
 
 
+UNPROJECTED = "It has no projections of queries, keys and values: it was given them projected, as its caller has to."
+
+
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
     plan, kind = candidate.plan, candidate.kind
@@ -323,6 +326,8 @@ def notes(candidate: Resolved) -> None:
             candidate.limits.append(f"Its {parameter} was 1 for all tokens: what it does to padding was not checked.")
         if isinstance(value, beside.Causal):
             candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
+    if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
+        candidate.limits.append(UNPROJECTED)
     if candidate.module is not None and kind.name in NETWORKS and "linear2.weight" in candidate.missing:
         candidate.limits.append("It has no second linear map, after the activation: it was compared without.")
     if "mask" in kind.inputs and not plan.mask_parameters:
@@ -348,5 +353,3 @@ def _of_weights(candidate: Resolved) -> Iterator[str]:
         return
     if any(SEGMENTS.search(path.lower()) for path, _ in walk(candidate.module)):
         yield "All its tokens are of one segment, whose embedding was set to zero."
-    if {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
-        yield "It has no projections of queries, keys and values: it was given them projected."
