@@ -16,6 +16,8 @@ BATCH_FIRST = (
 )
 NO_POSITIONS = "it has none at all, neither added nor rotary: of the order it knows what its masks tell"
 EMBEDDING_SOURCE = "Vaswani et al. 2017, section 3.4"
+ROUNDED_ANGLES = "the angles of rotary positions have the type of the input"
+"""A form of P8."""
 DIVIDED = "divided by √d_model"
 """A form of E2."""
 ELSEWHERE = "not scaled by itself: another class of its file multiplies by √d_model"
@@ -283,6 +285,9 @@ print("step by step, right:", torch.cat(steps, 1).flatten())
         changes={
             "counted in bfloat16": {"positions_dtype": "bfloat16"},
             "cut to integers": {"positions_dtype": "integers"},
+        },
+        fixes={
+            ROUNDED_ANGLES: "Positions, frequencies and angles in float32, and .to(x.dtype) for the cosines and sines."
         },
         demo="""\
 import torch

@@ -18,7 +18,7 @@ from scratch_transformer.kit.mistakes.attention import (
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, KEPT, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, SOURCES_TABLE, WIDTH_OF_HEADS
 from scratch_transformer.kit.mistakes.decoding import ALL_BUT, FROM_BELOW_ZERO
-from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
+from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT, ROUNDED_ANGLES
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.mistakes.normalization import AT_LEAST, IN_DIVISOR
 from scratch_transformer.kit.mistakes.optimizing import GONE_THROUGH
@@ -114,6 +114,10 @@ FIRST_POSITIONS = r"(?i)(cos|sin|freq|cis|pe|pos|rope|rot|table|angle)\w*\[(:, *
 """The first rows of a table, however many tokens came before."""
 OF_FORMS: dict[tuple[str, str], str] = {
     **{("P7", form): FIRST_POSITIONS for form in ("all the first", "all the first after a prompt")},
+    (
+        "P8",
+        ROUNDED_ANGLES,
+    ): r"(?i)^(?!.*(cos|sin)\().*=.*(type_as\(|\.to\((?!.*device)|dtype=(?!torch\.)|\.to\(\w*dtype)",
     ("P14", "the position's number in every feature"): r"arange\(",
     ("P14", "the angles themselves"): r"10_?000(?!\d)|pow\w*\(|\*\*",
     ("D9", ALL_BUT): r"\[.*: *-",

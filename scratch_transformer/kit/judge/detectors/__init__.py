@@ -32,6 +32,7 @@ from scratch_transformer.kit.judge.detectors.own_dropout import OWN_DROPOUT
 from scratch_transformer.kit.judge.detectors.padding import PADDING
 from scratch_transformer.kit.judge.detectors.pooled import POOLED_PADDING
 from scratch_transformer.kit.judge.detectors.positive import POSITIVE
+from scratch_transformer.kit.judge.detectors.rounded_angles import ROUNDED
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
 from scratch_transformer.kit.judge.detectors.scores import SCORES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
@@ -64,6 +65,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *SCORES,
     *DROPPED_TWICE,
     *EMBEDDING,
+    *ROUNDED,
     *SETTINGS,
     *WIDTHS,
     *TOLD,

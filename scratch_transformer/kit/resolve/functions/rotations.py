@@ -70,20 +70,22 @@ def as_turning(made: Any, settings: Mapping[str, Any], hear: Hear) -> Callable[.
     hear: told what it stops with.
     """
     rows, d_k, base = settings["max_len"], settings["d_k"], settings["rope_base"]
-    if isinstance(made, nn.Module):
-        table = of_module(made, rows, d_k)
-    elif inspect.isfunction(made):
-        arguments = next(_arguments(made, rows, d_k, base), None)
-        table = _table(made, arguments, rows, hear) if arguments else ()
-    else:
-        return None
+
+    def made_for(length: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        if isinstance(made, nn.Module):
+            return of_module(made, length, d_k, dtype)
+        arguments = next(_arguments(made, length, d_k, base, dtype), None) if inspect.isfunction(made) else None
+        return _table(made, arguments, length, hear, dtype) if arguments else ()
+
+    table = made_for(rows, torch.float64)
     if not table or any(part.shape[-1] not in (d_k, d_k // 2) for part in table):
         return None
-    cos, sin = _cos_and_sin(table, rows)
 
     def turn(x: Tensor) -> Tensor:
         """x (B, h, T, d_k)."""
-        c, s = cos[: x.shape[-2]].to(x.dtype), sin[: x.shape[-2]].to(x.dtype)
+        length = max(rows, x.shape[-2])
+        own = table if (length, x.dtype) == (rows, torch.float64) else made_for(length, x.dtype) or table
+        c, s = (part[: x.shape[-2]].to(x.dtype) for part in _cos_and_sin(own, length))
         half = d_k // 2
         across = c.shape[-1] == d_k and bool(torch.equal(s[:, :half], s[:, half:]))
         order = "halves" if across else "interleaved"
@@ -106,13 +108,13 @@ def _cos_and_sin(table: tuple[Tensor, ...], rows: int) -> tuple[Tensor, Tensor]:
     return (flat[0].real, flat[0].imag) if flat[0].is_complex() else (flat[0].cos(), flat[0].sin())
 
 
-def of_module(made: nn.Module, rows: int, d_k: int) -> tuple[Tensor, ...]:
+def of_module(made: nn.Module, rows: int, d_k: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
     """What a class for rotary positions returns, if that is a table and no turned tensor."""
-    x = torch.zeros(1, rows, 1, d_k, dtype=torch.float64)
-    named = {p.name: KINDS[plain(p.name)] for p in parameters_of(made.forward) if plain(p.name) in KINDS}
+    x = torch.zeros(1, rows, 1, d_k, dtype=dtype)
+    named = {p.name: _kind(p, dtype) for p in parameters_of(made.forward) if plain(p.name) in KINDS}
     for arguments in ((x, torch.arange(rows)[None]), (x, rows), (torch.arange(rows),), (rows,), (x[:, :, 0],), ()):
         try:
-            with double(), torch.no_grad():
+            with double(dtype == torch.float64), torch.no_grad():
                 table = tuple(tensors(made(*arguments, **named)))
         except Exception:  # the learner's code may raise anything
             continue
@@ -121,7 +123,9 @@ def of_module(made: nn.Module, rows: int, d_k: int) -> tuple[Tensor, ...]:
     return ()
 
 
-def _arguments(function: Any, rows: int, d_k: int, base: float) -> Iterator[dict[str, Any]]:
+def _arguments(
+    function: Any, rows: int, d_k: int, base: float, dtype: torch.dtype = torch.float64
+) -> Iterator[dict[str, Any]]:
     """Values for the parameters of a function of numbers; nothing if one of them is none."""
     values: dict[str, Any] = {}
     for parameter in parameters_of(function):
@@ -133,15 +137,24 @@ def _arguments(function: Any, rows: int, d_k: int, base: float) -> Iterator[dict
         elif "rope_base" in meant:
             values[parameter.name] = base
         elif word in KINDS:
-            values[parameter.name] = KINDS[word]
+            values[parameter.name] = _kind(parameter, dtype)
         elif parameter.default is parameter.empty:
             return
     yield values
 
 
-def _table(function: Any, arguments: dict[str, Any], rows: int, hear: Hear | None = None) -> tuple[Tensor, ...]:
+def _kind(parameter: inspect.Parameter, dtype: torch.dtype) -> Any:
+    """What is said of tensors: a type, where it is no usual one, only to what must be told one."""
+    is_told = parameter.default is parameter.empty or dtype == torch.float64
+    said = {**KINDS, "dtype": dtype}[plain(parameter.name)]
+    return said if is_told else parameter.default
+
+
+def _table(
+    function: Any, arguments: dict[str, Any], rows: int, hear: Hear | None = None, dtype: torch.dtype = torch.float64
+) -> tuple[Tensor, ...]:
     try:
-        with double(), torch.no_grad():
+        with double(dtype == torch.float64), torch.no_grad():
             made = function(**arguments)
             is_maker = inspect.isfunction(made) and not parameters_of(made)  # of the table that it keeps
             table = tuple(tensors(made() if is_maker else made))
