@@ -396,3 +396,51 @@ class MultiHeadAttention(nn.Module):
 def test_own_linear_layers_in_a_list_have_their_biases_beside_them(tmp_path):
     result = check_text(CLONES, tmp_path)["MultiHeadAttention"]
     assert (result.verdict, result.ids) == ("harmless deviation", ["A19"])
+
+
+A_LIST_OF_HEADS = """
+class Head(nn.Module):
+    def __init__(self, d_model, d):
+        super().__init__()
+        self.red, self.green, self.blue = nn.Linear(d_model, d), nn.Linear(d_model, d), nn.Linear(d_model, d)
+
+    def forward(self, x):
+        red, green = self.red(x), self.green(x)
+        return (green @ red.mT * red.size(-1) ** -0.5).softmax(-1) @ self.blue(x)
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.all = nn.ModuleList([Head(d_model, d_model // num_heads) for _ in range(num_heads)])
+        self.last = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        return self.last(torch.cat([one(x) for one in self.all], dim=-1))
+"""
+LISTS_OF_MATRICES = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        d = d_model // num_heads
+        self.red = nn.ModuleList([nn.Linear(d_model, d) for _ in range(num_heads)])
+        self.green = nn.ModuleList([nn.Linear(d_model, d) for _ in range(num_heads)])
+        self.blue = nn.ModuleList([nn.Linear(d_model, d) for _ in range(num_heads)])
+        self.last = nn.Linear(d_model, d_model)
+
+    def forward(self, x):
+        heads = zip(self.red, self.green, self.blue)
+        return self.last(torch.cat([self.of_one(*[map_(x) for map_ in head]) for head in heads], dim=-1))
+
+    def of_one(self, red, green, blue):
+        return (green @ red.mT * red.size(-1) ** -0.5).softmax(-1) @ blue
+"""
+
+
+@pytest.mark.parametrize("text", [A_LIST_OF_HEADS, LISTS_OF_MATRICES], ids=["heads", "matrices"])
+@pytest.mark.parametrize("scale, ids", [("** -0.5", set()), ("** -1", {"A1"})])
+def test_in_a_list_of_heads_projections_may_have_any_names(text, scale, ids, tmp_path):
+    """Told by the order in which each head makes them, and by trial."""
+    result = check_text(text.replace("** -0.5", scale), tmp_path)["MultiHeadAttention"]
+    assert {named.id for named in result.mistakes if named.severity == "mistake"} == ids
+    assert (result.verdict in FINE) == (not ids)

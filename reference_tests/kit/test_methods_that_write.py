@@ -51,8 +51,11 @@ def results(text, folder, name):
     return checking_of(path, {name})[1]
 
 
-def test_what_a_model_writes_itself_is_judged(tmp_path):
-    found = {name: results(MODEL, tmp_path, name)[name] for name in (WRITES, DRAWS, GREEDY)}
+@pytest.mark.parametrize("length", ["-self.block_size", "-self.reach", "max(0, idx.size(1) - self.reach)"])
+def test_what_a_model_writes_itself_is_judged(length, tmp_path):
+    """Whatever its longest sequence is called: a length is what is counted with."""
+    text = MODEL.replace("-self.block_size", length).replace("self.block_size", "self.reach")
+    found = {name: results(text, tmp_path, name)[name] for name in (WRITES, DRAWS, GREEDY)}
     assert {name: (one.kind, one.verdict) for name, one in found.items()} == {
         WRITES: ("GreedyDecoding", "matches the builtin"),
         DRAWS: ("Sampling", "matches the builtin"),

@@ -229,10 +229,31 @@ def is_asked_in_vain(error: BaseException | None) -> bool:
 
 
 class Part:
-    """Of the toy model, by its name: called as that part, or one of several layers alike."""
+    """Of the toy model, by its name: called as that part, or one of several layers alike; counted with, its length."""
 
     def __init__(self, model: ToyModel, word: str) -> None:
         self.model, self.word = model, word
+
+    def __index__(self) -> int:
+        return self.model.longest
+
+    def __neg__(self) -> int:
+        return -self.model.longest
+
+    def __lt__(self, other: Any) -> Any:
+        return self.model.longest < other
+
+    def __le__(self, other: Any) -> Any:
+        return self.model.longest <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return self.model.longest > other
+
+    def __ge__(self, other: Any) -> Any:
+        return self.model.longest >= other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - self.model.longest
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         return self.model.part(self.word, *args, **options)

@@ -21,6 +21,10 @@ Weights = dict[str, Tensor]
 BIAS = re.compile(r"bias$|(^|\.)(b_?[qkvo]|[qkvo]_?b)$", re.I)
 """Paths of biases, some of which have a row for every head: bq (h, d_k)."""
 BESIDE = "it is given queries, keys and values that are projected already: it only splits, attends and merges"
+BY_NUMBER = {1: ("qkv",), 2: ("qkv", "o"), 3: ("q", "k", "v"), 4: ROLES}
+"""What so many of unknown names are, in the order in which they are made."""
+OF_A_HEAD = (re.compile(r"(?<=\.)\d+\.(?=\w)"), re.compile(r"\.\d+(?=\.|$)"))
+"""Which of a list of heads it is: `one.0.a`, a part of a head, or also `a.0`, a matrix of a list of them."""
 IsRaw = Callable[[str], bool]
 """Path -> positions, within one attention module."""
 
@@ -125,15 +129,23 @@ def _ordered(weights: Weights) -> Iterator[dict[str, list[str]]]:
     ]
     if len(matrices) == 2 and weights[matrices[1]].numel() > weights[matrices[0]].numel():
         owners.reverse()  # the packed one is the larger, whichever was made first
-    roles = {1: ("qkv",), 2: ("qkv", "o"), 3: ("q", "k", "v"), 4: ROLES}.get(len(owners))
-    ways = [] if roles is None else [zip(roles, owners, strict=True)]
-    if len(owners) == 3 and len({weights[path].numel() for path in matrices}) > 1:
-        ways += [zip(two, order, strict=True) for two in OF_TWO for order in itertools.permutations(owners)]
+    for of_a_head in OF_A_HEAD:
+        kinds = list(dict.fromkeys(of_a_head.sub("", owner) for owner in owners))
+        if len(kinds) in BY_NUMBER:
+            break
+    else:
+        return
+    ways = [zip(BY_NUMBER[len(kinds)], kinds, strict=True)]
+    if len(kinds) == 3 and len({weights[path].numel() for path in matrices}) > 1:
+        ways += [zip(two, order, strict=True) for two in OF_TWO for order in itertools.permutations(kinds)]
     for way in ways:
-        yield {
-            role: [path for path in weights if path == owner or (path.rpartition(".")[0] == owner and "." in path)]
-            for role, owner in way
-        }
+        yield {role: _owned(weights, kind, of_a_head) for role, kind in way}
+
+
+def _owned(weights: Weights, kind: str, of_a_head: re.Pattern[str]) -> list[str]:
+    """Paths of what is called so, itself or its weight and bias: of one module, or of one in each head."""
+    names = [(path, of_a_head.sub("", path), of_a_head.sub("", path.rpartition(".")[0])) for path in weights]
+    return [path for path, whole, holder in names if whole == kind or ("." in path and holder == kind)]
 
 
 # ---- From paths to positions ----
