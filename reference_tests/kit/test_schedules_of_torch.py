@@ -163,8 +163,9 @@ def test_it_is_judged(name, results):
     assert results[name].kind == ("WarmupSchedule" if name in ROOTS else "CosineSchedule")
 
 
-def test_a_straight_line_is_harmless(results):
-    assert (results["straight"].verdict, results["straight"].ids) == ("harmless deviation", ["O7"])
+def test_a_straight_line_is_none_of_a_cosine(results):
+    found = results["straight"]
+    assert (found.kind, found.verdict, found.ids) == ("LinearSchedule", "matches the builtin", [])
 
 
 def test_what_has_an_optimizer_is_no_schedule_by_that(results):

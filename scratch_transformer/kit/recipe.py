@@ -131,6 +131,7 @@ class Recipe:
     words: str = "first"  # "none": the text is not cut into words
     decoded: str = "the text"
     cosine: str = "right"
+    cosine_falls: str = "as half a cosine"
     cosine_warmup: str = "from 0"
     cosine_steps: str = "from 0"  # "from 1": the first step is taken for the second, of all that is computed
     adam_correction: str = "both"  # of the two moments' start at zero

@@ -91,7 +91,10 @@ class DecayGroups(OfSettings):
 
 
 class CosineSchedule(OfSettings):
-    """Steps (n,), from 0 -> learning rates (n,): up to max_lr in `warmup` steps, down to min_lr at step `total`."""
+    """Steps (n,), from 0 -> learning rates (n,): up to max_lr in `warmup` steps, down to min_lr at step `total`.
+
+    Along half a cosine, or in a straight line.
+    """
 
     def forward(self, steps: Tensor) -> Tensor:
         high, low = self.settings["max_lr"], self.settings["min_lr"]
@@ -104,22 +107,27 @@ class CosineSchedule(OfSettings):
             "as long as all steps": (warmup, total),
             "as long as all steps, not cut": (warmup, total),
         }.get(form, (warmup, total - warmup))
+        begin, length = {
+            "to the last step": (warmup, total - 1 - warmup),
+            "a step early": (warmup - 1, total - warmup),
+            "a step late": (warmup + 1, total - warmup),
+        }.get(form, (begin, length))
         progress = (n - begin) / length
         if form == "as long as all steps, not cut":
             progress = progress.clamp(max=1.0)
-        wave = (1 + torch.cos(math.pi * progress)) / 2
+        is_straight = self.recipe.cosine_falls == "in a straight line"
+        wave = 1 - progress if is_straight else (1 + torch.cos(math.pi * progress)) / 2
         if form == "not halved":
             wave = 2 * wave
         elif form == "upside down":
             wave = 1 - wave
         elif form == "half the angle":
             wave = torch.cos(math.pi / 2 * progress)
-        elif form == "linear":
-            wave = 1 - progress
         fall = high * wave if form == "without the minimum" else (high - low) * wave
         fall = fall if form in ("without the minimum", "minimum not added") else low + fall
         if form not in ("goes on after the end", "as long as all steps, not cut"):
             fall = torch.where(n > total, low, fall)
+            fall = torch.where(n >= begin + length, low, fall) if form in ("to the last step", "a step early") else fall
         return torch.where(n < warmup, high * rise, fall) if self.recipe.cosine_warmup != "none" else fall
 
 

@@ -49,7 +49,14 @@ KINDS: dict[str, Kind] = {
         *(llama.LLAMA_BLOCK, llama.MASKED_LLAMA_BLOCK),
         *(models.TOKEN_ENCODER, models.TOKEN_DECODER, models.SEQ2SEQ, models.GPT, llama.LLAMA),
         *(training.LOSS, training.LOG_LOSS, training.SCHEDULE, decoding.GREEDY, decoding.BEAM),
-        *(optimizing.ADAMW, optimizing.DECAY_GROUPS, optimizing.COSINE, optimizing.CLIPPING, optimizing.SAMPLING),
+        *(
+            optimizing.ADAMW,
+            optimizing.DECAY_GROUPS,
+            optimizing.COSINE,
+            optimizing.LINE,
+            optimizing.CLIPPING,
+            optimizing.SAMPLING,
+        ),
         tokens.TOKENIZER,
     )
 }

@@ -118,6 +118,30 @@ COSINE = Kind(
 )
 
 
+OF_LINES = {
+    "": {"cosine_falls": "in a straight line"},
+    "its end is the last step": {"cosine_falls": "in a straight line", "cosine": "to the last step"},
+    "its end is a step earlier": {"cosine_falls": "in a straight line", "cosine": "a step early"},
+}
+OF_ANY_CURVE = ("upside down", "without the least rate", "the least rate is not added")
+"""Forms of O7 that a line has as well."""
+LINE = Kind(
+    name="LinearSchedule",
+    what="The learning rate of every step: a rise in a straight line, then a fall in another one.",
+    synonyms=(
+        *("linearschedule", "linearschedulewithwarmup", "getlinearschedulewithwarmup", "linearwarmupdecay"),
+        *("lineardecay", "linearlr", "linearlrschedule", "warmuplineardecay", "linearwarmuplineardecay"),
+    ),
+    source="Devlin et al. 2019, appendix A.2",
+    inputs=("steps",),
+    defaults={"max_lr": 0.3, "min_lr": 0.07, "warmup": 8, "total": 40},
+    build=lambda settings, recipe: canonical.CosineSchedule(dict(settings), recipe),
+    probes=cosine_probes,
+    mistakes=("O6", *(f"O7:{form}" for form in OF_ANY_CURVE), "O8"),
+    designs=combined(OF_LINES, WARMUPS),
+)
+
+
 def clipping_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     draw = Draw(seed)
     long = [draw.normal(3, 2), draw.normal(5, scale=3), draw.normal(2, 2)]

@@ -126,9 +126,9 @@ print("average:", m, "sum:", plain)
     ),
     Mistake(
         id="O6",
-        title="the cosine ends at the wrong step",
-        does="The half wave does not begin at the end of the warm-up and end at the last step; or it goes on after its "
-        "end, and the learning rate rises again.",
+        title="the learning rate ends its fall at the wrong step",
+        does="The half wave, or the straight line, does not begin at the end of the warm-up and end at the last step; "
+        "or it goes on after its end: a cosine rises again, and a line falls below the least rate.",
         expected="progress = (step - warmup) / (total - warmup), from 0 to 1, and min_lr from then on.",
         fix="if step > total: return min_lr; progress = (step - warmup) / (total - warmup).",
         source=COSINE,
@@ -137,6 +137,7 @@ print("average:", m, "sum:", plain)
             "counted from step 0": {"cosine": "over all steps"},
             "as long as all steps": {"cosine": "as long as all steps"},
             "as long as all steps, and not cut off": {"cosine": "as long as all steps, not cut"},
+            "a step late, with more than the greatest rate": {"cosine": "a step late"},
             RISES_AGAIN: {"cosine": "goes on after the end"},
         },
         severities={RISES_AGAIN: "harmless"},  # where training ends with it
@@ -150,17 +151,18 @@ for step in (10, 50, 70):
     ),
     Mistake(
         id="O7",
-        title="another curve than half a cosine",
+        title="the learning rate falls along another curve",
         does="The curve between the greatest and the least learning rate is another one.",
-        expected="min + ½ (1 + cos(π · progress)) (max - min).",
-        fix="min_lr + 0.5 * (1 + math.cos(math.pi * progress)) * (max_lr - min_lr).",
+        expected="min + ½ (1 + cos(π · progress)) (max - min); in a straight line, min + (1 - progress) (max - min).",
+        fix="min_lr + 0.5 * (1 + math.cos(math.pi * progress)) * (max_lr - min_lr); in a straight line, min_lr + "
+        "(1 - progress) * (max_lr - min_lr).",
         source=COSINE,
         mathematics="½ (1 + cos(π p)): 1 at p = 0, ½ at p = ½, 0 at p = 1",
         changes={
             "not halved": {"cosine": "not halved"},
             "upside down": {"cosine": "upside down"},
             "a quarter of a wave": {"cosine": "half the angle"},
-            "a straight line": {"cosine": "linear"},
+            "a straight line": {"cosine_falls": "in a straight line"},
             "without the least rate": {"cosine": "without the minimum"},
             "the least rate is not added": {"cosine": "minimum not added"},
         },

@@ -38,7 +38,7 @@ from scratch_transformer.kit.resolve.fitness import (
 )
 from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded, training, writing
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
-from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_schedule, is_warmup
+from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_linear, is_schedule, is_warmup
 from scratch_transformer.kit.resolve.functions.sizes import is_table
 from scratch_transformer.kit.resolve.functions.tokenizing import is_tokenizer
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
@@ -154,7 +154,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     is_called = is_class and "__call__" in vars(thing) and "mask" not in word  # MaskGenerator projects nothing
     if is_class and not (issubclass(thing, nn.Module) or is_called):
         own = {
-            **dict.fromkeys(("WarmupSchedule", "CosineSchedule"), is_schedule(thing)),
+            **dict.fromkeys(("WarmupSchedule", "CosineSchedule", "LinearSchedule"), is_schedule(thing)),
             "AdamW": training.is_optimizer(thing),
             "Tokenizer": is_tokenizer(thing),
             **dict.fromkeys(WITHOUT_WEIGHTS, inspect.isfunction(vars(thing).get("forward"))),
@@ -277,6 +277,7 @@ def _is_container(thing: Any) -> bool:
 
 BY_CONTENT = {
     "CosineSchedule": is_cosine,
+    "LinearSchedule": is_linear,
     "WarmupSchedule": is_warmup,
     "DecayGroups": makes_groups,
     "GradientClipping": training.clips,
@@ -284,7 +285,9 @@ BY_CONTENT = {
     "Tokenizer": is_tokenizer,
 }
 """What is known by what it does and is given, whatever it is called."""
-ALONE_IN_THIS = {"Tokenizer": is_tokenizer, "AdamW": training.is_optimizer, "DecayGroups": makes_groups}
+ALONE_IN_THIS = {
+    "Tokenizer": is_tokenizer, "AdamW": training.is_optimizer, "DecayGroups": makes_groups, "LinearSchedule": is_linear,
+}  # fmt: skip
 """What is of this kind if it looks like that, and of no other."""
 
 

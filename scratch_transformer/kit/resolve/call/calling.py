@@ -126,6 +126,9 @@ def is_of_rows(function: Any) -> bool:
     return bool(OF_ROWS_ALONE.search(name) or (SAID_OF_ROWS.search(said) and not is_used))
 
 
+OF_STEPS = ("CosineSchedule", "LinearSchedule")
+
+
 def orders(kind: Kind, is_function: bool, keeps: bool = False, rows: bool = False) -> tuple[str, ...]:
     """The orders of dimensions in which a component may take its tensors, the likeliest first.
 
@@ -133,7 +136,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False, rows: bool = Fals
     """
     if rows and kind.name in ("LayerNorm", "RMSNorm"):
         return batching.ALONE, *USUAL
-    if kind.name in ("AdamW", "DecayGroups", "GradientClipping", "Sampling", "CosineSchedule", "Tokenizer"):
+    if kind.name in ("AdamW", "DecayGroups", "GradientClipping", "Sampling", "Tokenizer", *OF_STEPS):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"

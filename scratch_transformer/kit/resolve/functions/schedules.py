@@ -19,8 +19,9 @@ from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.functions.methods import of_class
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
 
-KINDS = ("WarmupSchedule", "CosineSchedule")
+KINDS = ("WarmupSchedule", "CosineSchedule", "LinearSchedule")
 STEPS = re.compile(r"step|update", re.I)
 START = 1.0
 """The rate that an optimizer has before a schedule sets it."""
@@ -81,6 +82,19 @@ def is_cosine(thing: Any) -> bool:
     return is_told and input_of(step, ("steps",)) is not None
 
 
+def is_linear(thing: Any) -> bool:
+    """What falls in a straight line: a function of a step, of the greatest rate and of numbers of steps; or as above.
+
+    No word of another curve is in it, nor in its name.
+    """
+    if not inspect.isfunction(thing) or is_maker(thing):
+        return kind_of(thing) == "LinearSchedule"
+    step, *others = [parameter.name for parameter in parameters_of(thing)] or [""]
+    told = {setting for name in others for setting in settings_of(name)[:1]}
+    is_told = {"max_lr", "warmup", "total"} <= told and input_of(step, ("steps",)) is not None
+    return is_told and not OTHER_CURVES.search(source_of(thing)) and "cos" not in plain(thing.__name__)
+
+
 def is_warmup(thing: Any) -> bool:
     """A class, or what makes a schedule of torch's, whose rate falls with the root of the step."""
     return kind_of(thing) == "WarmupSchedule"
@@ -88,6 +102,9 @@ def is_warmup(thing: Any) -> bool:
 
 MADE = ("LambdaLR", "LRScheduler", "_LRScheduler", "SequentialLR")
 ROOT = re.compile(r"\*\*\s*\(?\s*-?\s*(0?\.5|1\.5|\(?-?1 ?/ ?2)|\brsqrt\b|\bsqrt\b|\bpow\(")
+
+
+OTHER_CURVES = re.compile(r"\bcos\w*\(|\bexp\w*\(|\bpow\w*\(|\*\*|sqrt|gamma|poly|[Cc]osine")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -103,7 +120,10 @@ def kind_of(thing: Any) -> str:
         return "CosineSchedule"
     if "warmup" in told and ROOT.search(text):
         return "WarmupSchedule"
-    return "CosineSchedule" if {"warmup", "total"} <= told and is_maker(thing) else ""
+    if not {"warmup", "total"} <= told:
+        return ""
+    is_line = not (OTHER_CURVES.search(text) or "cos" in plain(thing.__name__))
+    return "LinearSchedule" if is_line else "CosineSchedule" if is_maker(thing) else ""
 
 
 def named_by(thing: Any) -> set[str]:
@@ -166,7 +186,9 @@ def told(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {} if knows or (inspect.isfunction(thing) and not is_maker(thing)) else {"min_lr": 0.0}
 
 
-SHARE = re.compile(r"min\w*(ratio|factor|frac|scale|mult)|(ratio|factor|frac)\w*min|final\w*(ratio|factor|frac)")
+SHARE = re.compile(
+    r"min\w*(ratio|factor|frac|scale|mult)|(ratio|factor|frac)\w*min|final\w*(ratio|factor|frac|scale|mult)"
+)
 """In the name of the least rate as a share of the greatest."""
 
 

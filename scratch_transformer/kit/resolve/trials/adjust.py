@@ -250,7 +250,7 @@ def adapted(function: Any, kind: Kind, plan: Plan, head_logs: bool | None = None
 
     head_logs: whether the projection in the same file ends in log_softmax; None without one.
     """
-    if kind.name in ("WarmupSchedule", "CosineSchedule"):
+    if kind.name in schedules.KINDS:
         parameter = next((p for p, name in plan.arguments.items() if name == "steps"), None)
         return [schedules.each_step(function, parameter)] if parameter else [function]
     if "next_logits" in kind.inputs:
