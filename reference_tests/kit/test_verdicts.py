@@ -299,7 +299,20 @@ class FillsEmpty(LeavesEmpty):
         nn.init.zeros_(self.linear1.bias)
 
 
-@pytest.mark.parametrize("cls, ids", [(MakesLayers, ["B21"]), (LeavesEmpty, ["B22"]), (FillsEmpty, [])])
+class IsGivenAPart(FeedForward):
+    """What is built again may be given a part, as its mask, that leaves weights empty."""
+
+    are_built = 0
+
+    def __init__(self, d_model, d_ff):
+        super().__init__(d_model, d_ff)
+        IsGivenAPart.are_built += 1
+        self.mask = True if IsGivenAPart.are_built == 1 else LeavesEmpty(d_model, d_ff)
+
+
+@pytest.mark.parametrize(
+    "cls, ids", [(MakesLayers, ["B21"]), (LeavesEmpty, ["B22"]), (FillsEmpty, []), (IsGivenAPart, [])]
+)
 def test_weights_that_are_made_anew_or_left_empty(cls, ids):
     findings = found("FeedForward", cls, **FEED_FORWARD).findings
     assert [finding.mistake.id for finding in findings if finding.severity == "mistake"] == ids

@@ -32,7 +32,7 @@ LARGE = 8
 """Millions of weights, with which each call takes long."""
 OVER = 4.0
 """Seconds beyond a file's, after which each of its components gets half of the least."""
-PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 8.0
+PART_SECONDS, LEARNING_SECONDS, MOST_PART = 2.0, 5.0, 16.0
 """Of computing, for a part that another file defines; for all of them; after which one is given up."""
 FILE_SECONDS, LEAST_SECONDS = 18.0, 1.5
 SEARCH_SECONDS, LEAST_SEARCH, DETECTORS = 3.0, 1.0, 3.0

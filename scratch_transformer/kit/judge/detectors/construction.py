@@ -93,7 +93,10 @@ def _registered() -> Iterator[list[tuple[nn.Module, str]]]:
 
 
 def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """B22: built while torch.empty gives NaN, it has parameters that are NaN."""
+    """B22: built while torch.empty gives NaN, it has parameters that are NaN.
+
+    Those that the judged one lacks are of a part that was given to the one which is built again.
+    """
     text = text_of(session.candidate)
     filled_later = INITIALISES.search(text)
     if filled_later and not MATRICES.search(text):
@@ -101,7 +104,8 @@ def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding
     with empty_is_nan():
         module = session.candidate.rebuild().module
     named = {} if module is None else dict(module.named_parameters())
-    own = [name for name, values in named.items() if values.isnan().any() and not is_ours(module, name)]
+    empty = [name for name, values in named.items() if values.isnan().any() and not is_ours(module, name)]
+    own = [name for name in empty if name in dict(session.candidate.module.named_parameters())]
     left = [name for name in own if not (filled_later and named[name].dim() > 1)]
     if left:
         said = f"Nothing fills {', '.join(f'self.{name}' for name in left[:4])} after torch.empty."
