@@ -167,3 +167,43 @@ def test_an_output_tokenizer_is_measured_and_no_flag():
     wish = options.wish(parameter, uses_of(OfWords)["output_tokenizer"], OfWords, {})
     (given,) = options.options(wish, Values({"tgt_vocab_size": 11}, {}), lambda name: [])
     assert len(given) == 11
+
+
+OF_DATA = """
+from a_package_nobody_has import words_of
+
+text = open("a_text_that_is_not_there.txt").read()
+letters = sorted(set(text))
+
+
+class Projection(nn.Module):
+    def __init__(self, width, vocab_size=DEFAULT):
+        super().__init__()
+        self.out = nn.Linear(width, vocab_size)
+
+    def forward(self, x):
+        return self.out(SAID)
+
+
+def causal_mask(size=DEFAULT):
+    return torch.ones(size, size).tril()
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("default", ["len(letters)", "len(words_of)", "words_of(text)", "letters"])
+def test_a_default_that_the_file_makes_of_what_is_not_there_is_left_open(default, tmp_path):
+    text = OF_DATA.replace("DEFAULT", default)
+    report = checked(text.replace("SAID", "x"), tmp_path)
+    assert {one.name: one.verdict for one in report.results} == dict.fromkeys(
+        ("Projection", "causal_mask"), "matches the builtin"
+    )
+    report = checked(text.replace("SAID", "x.softmax(1)"), tmp_path)
+    assert {one.name: one.verdict for one in report.results}["Projection"] != "matches the builtin"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("default", ["len(nothing)", "len(3)"])
+def test_a_default_that_stops_wherever_the_file_is_run_is_none(default, tmp_path):
+    report = checked(OF_DATA.replace("DEFAULT", default).replace("SAID", "x"), tmp_path)
+    assert [(one.name, one.verdict) for one in report.results] == [("Projection", "could not be defined")]

@@ -189,6 +189,10 @@ def inside(scope: ast.AST) -> Iterator[ast.AST]:
         left += [] if isinstance(node, SCOPES) else ast.iter_child_nodes(node)
 
 
+class LeftOpen:
+    """In place of a default that a file makes of what is not there: there is none."""
+
+
 def parameters_of(thing: Any) -> list[inspect.Parameter]:
     """The named parameters of a callable; [] for one without a signature.
 
@@ -200,6 +204,7 @@ def parameters_of(thing: Any) -> list[inspect.Parameter]:
     except (TypeError, ValueError):
         return []
     named = [_annotated(p) for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    named = [p.replace(default=p.empty) if isinstance(p.default, LeftOpen) else p for p in named]
     named = [p.replace(annotation=_meant(p.annotation, thing)) if isinstance(p.annotation, str) else p for p in named]
     return [*named, *(p for p in _passed_on(thing) if all(p.name != own.name for own in named))]
 

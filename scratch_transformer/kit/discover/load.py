@@ -22,6 +22,7 @@ from scratch_transformer.kit.discover import (
     answering,
     arguments,
     decorated,
+    open_defaults,
     packages,
     placeholders,
     repair,
@@ -222,6 +223,8 @@ def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard)
                     own = next((sibling.where(None) for _, sibling in packages.siblings(node, module, source)), "")
                     placeholders.stand_in(node, error, module, own, names)
                 return said
+            if open_defaults.leave_open(node, _lines(error, source), survey.parse(source), module):
+                continue
             if isinstance(error, placeholders.NotInstalled):
                 if not decorated.without_missing(node, module):
                     raise
