@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
 
 pytestmark = pytest.mark.long
 
@@ -85,3 +86,43 @@ def test_a_layer_that_attends_with_matrices_of_any_name(make, projected, network
     text = LAYER.replace("MAKE", make).replace("PROJECTED", projected).replace("NETWORK", network)
     result = check_text(text, tmp_path)["EncoderLayer"]
     assert result.severe == ids and result.verdict == ("mistake" if ids else "matches the builtin"), result
+
+
+OWN_PARTS = """
+class Linear(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(outputs, inputs) * 0.1)
+
+    def forward(self, x):
+        return x @ self.weight.T
+
+
+class Embedding(nn.Module):
+    def __init__(self, count, d_model):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(count, d_model))
+
+    def forward(self, ids):
+        return self.weight[ids]
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, num_layers):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, 4 * d_model, 0.0, batch_first=True, norm_first=True)
+        self.first = Embedding(vocab_size, d_model)
+        self.second = nn.TransformerEncoder(layer, num_layers, nn.LayerNorm(d_model), enable_nested_tensor=False)
+        self.third = Linear(d_model, vocab_size)
+
+    def forward(self, ids):
+        mask = nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+        return self.third(self.second(self.first(ids), mask, is_causal=True))
+"""
+
+
+@pytest.mark.parametrize("old, new, is_right", [("", "", True), ("self.first(ids)", "self.first(ids).flip(1)", False)])
+def test_parts_of_its_own_are_what_their_classes_are_called(old, new, is_right, tmp_path):
+    """Matrices of one shape, whose attributes say nothing: the embedding's and that of the scores."""
+    result = check_text(OWN_PARTS.replace(old, new), tmp_path)["LanguageModel"]
+    assert (result.verdict in FINE) == is_right

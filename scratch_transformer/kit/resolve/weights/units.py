@@ -151,7 +151,7 @@ def learner_units(parameters: Parameters, kind_of: KindOf, is_attention: bool) -
         unit.layer = None if unit.layer is None else max(unit.layer - first, 0)
     if any(unit.layer is not None for unit in found):
         for unit in found:
-            unit.context = _by_class(unit, modules.get(unit.path))
+            unit.context = _by_class(unit, modules.get(unit.path), kind_of)
     return found
 
 
@@ -235,12 +235,18 @@ def is_repeated(made: nn.Module, path: str) -> bool:
     return any(isinstance(call, ast.Attribute) and call.attr == name for call in calls)
 
 
-def _by_class(unit: Unit, module: nn.Module | None) -> tuple[str, ...]:
-    """Outside of all layers torch's classes say what is an embedding and what a projection, W_o, where no name does."""
+BY_CLASS = {"Embedding": "embedding", "Linear": "projection"}
+
+
+def _by_class(unit: Unit, module: nn.Module | None, kind_of: KindOf) -> tuple[str, ...]:
+    """Outside of all layers classes, torch's or the learner's own, say what is an embedding and what a projection, W_o,
+    where no name does.
+    """
     said = {"embedding", "projection", "position"} & set(unit.context)
-    if unit.layer is not None or said or not isinstance(module, (nn.Embedding, nn.Linear)):
+    if unit.layer is not None or said or module is None:
         return unit.context
-    return (*unit.context, "embedding" if isinstance(module, nn.Embedding) else "projection")
+    kind = next((kind for kind in BY_CLASS if isinstance(module, getattr(nn, kind))), kind_of(type(module)))
+    return (*unit.context, BY_CLASS[kind]) if kind in BY_CLASS else unit.context
 
 
 def _with_halves(units: list[Unit]) -> list[Unit]:
