@@ -105,7 +105,8 @@ def uninitialised(session: Session, best: Hypothesis | None) -> Iterator[Finding
         module = session.candidate.rebuild().module
     named = {} if module is None else dict(module.named_parameters())
     empty = [name for name, values in named.items() if values.isnan().any() and not is_ours(module, name)]
-    own = [name for name in empty if name in dict(session.candidate.module.named_parameters())]
+    judged = session.candidate.module
+    own = [name for name in empty if judged is None or name in dict(judged.named_parameters())]
     left = [name for name in own if not (filled_later and named[name].dim() > 1)]
     if left:
         said = f"Nothing fills {', '.join(f'self.{name}' for name in left[:4])} after torch.empty."

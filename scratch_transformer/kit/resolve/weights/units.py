@@ -245,7 +245,7 @@ def _by_class(unit: Unit, module: nn.Module | None, kind_of: KindOf) -> tuple[st
     said = {"embedding", "projection", "position"} & set(unit.context)
     if unit.layer is not None or said or module is None:
         return unit.context
-    kind = next((kind for kind in BY_CLASS if isinstance(module, getattr(nn, kind))), kind_of(type(module)))
+    kind = next((kind for kind in BY_CLASS if isinstance(module, getattr(nn, kind))), kind_of(type(module)) or "")
     return (*unit.context, BY_CLASS[kind]) if kind in BY_CLASS else unit.context
 
 
