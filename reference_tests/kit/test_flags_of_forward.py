@@ -72,3 +72,23 @@ def test_what_stops_with_it_alone_or_cannot_be_explained_is_not_named(monkeypatc
     monkeypatch.setattr(attention, "told_causal", lambda **inputs: -attention(**inputs))
     said = with_flag(attention, diagnosis)
     assert said.findings == diagnosis.findings and "unknown reason" in said.limits[-1]
+
+
+PADDED = """if pad_mask is not None:
+            scores = scores.masked_fill(pad_mask[:, None, None] == 0, float("-inf"))
+        """
+
+
+@pytest.mark.parametrize("half, ids", [("triu(1)", []), ("tril()", ["A5"])])
+def test_beside_a_mask_of_padding_alone_it_is_one_by_any_name(half, ids, tmp_path):
+    hides = PADDED + RIGHT.replace("if causal", "if masked").replace("triu(1)", half)
+    result = judged(tmp_path, "pad_mask=None, masked=False", hides)
+    assert result.severe == ids, result
+    assert not any("not given its masked" in limit for limit in result.limits)
+
+
+def test_beside_a_mask_of_any_sort_masked_may_mean_that(tmp_path):
+    result = judged(
+        tmp_path, "mask=None, masked=False", MASKED.replace("mask is not None", "masked and mask is not None")
+    )
+    assert "A5" not in result.ids and "A25" not in result.severe, result

@@ -467,3 +467,26 @@ def test_what_wraps_a_sublayer_that_it_is_given_is_a_residual_connection():
 def test_scores_of_words_and_their_log_softmax_are_a_projection():
     assert guess.kinds_of("LogSoftmax", LogSoftmax, KINDS) == ("Projection",)
     assert guess.kinds_of("Regression", Regression, KINDS) == ()
+
+
+def of_two_vectors(self, target, encoder_input, src_mask=None, trg_mask=None):
+    output = target
+    for layer in self.layers:
+        output = layer(output, encoder_input, src_mask, trg_mask)
+    return output
+
+
+def of_embedded(self, target, encoder_input, src_mask=None, trg_mask=None):
+    return of_two_vectors(self, self.embedding(target), encoder_input, src_mask, trg_mask)
+
+
+def told_its_width(self, embed_dim, n_layers):
+    super(nn.Module, self).__init__()
+    self.embed_dim, self.n_layers = embed_dim, n_layers
+
+
+@pytest.mark.parametrize("forward, kind", [(of_two_vectors, "Decoder"), (of_embedded, "TokenDecoder")])
+def test_what_speaks_of_no_words_is_given_vectors(forward, kind):
+    """Whatever it calls them: no width of an embedding is one."""
+    cls = named("Decoder", {"__init__": told_its_width, "forward": forward})
+    assert guess.kinds_of("Decoder", cls, KINDS)[0] == kind

@@ -260,7 +260,8 @@ class Resolved(Candidate):
 
     @property
     def causal_flag(self) -> str:
-        own = causal_flags(parameters_of(self.function), alone=not self.plan.masks)
+        is_alone = all("pad" in plain(name) for name in self.plan.masks)  # no mask hides the future
+        own = causal_flags(parameters_of(self.function), is_alone)
         return next((name for name in own if name not in self.plan.arguments), "")
 
     def told_causal(self, **inputs: Any) -> Tensor | None:

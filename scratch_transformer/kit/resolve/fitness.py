@@ -16,6 +16,7 @@ from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.functions.of_heads import is_of_heads
 from scratch_transformer.kit.resolve.functions.weighted import weights_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask, is_segment
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 TODAY = ("RotaryEmbedding", "CausalRotaryAttention", "RotaryAttention", "LlamaBlock", "MaskedLlamaBlock", "LlamaModel")
@@ -35,6 +36,7 @@ TRIANGLE = re.compile(r"^tri[lu]$|causalmask|lookahead|subsequent|futuremask")
 MASKING = re.compile(r"^tri[lu]$|mask|causal|lookahead|subsequent|future|^gpt|decoder")
 VOCABULARY = re.compile(r"voc|numtokens|ntokens?$|dictsize")
 EMBEDS = re.compile(r"embeddings?$|^wte$|embedtokens|tokemb")
+OF_WORDS = re.compile(r"emb|voc|tok|wte|word|onehot|ids$")
 INSIDE = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder")
 LABELS = ("y", "targets", "output", "outputs")
 """Names of a target that may be what a language model is to predict."""
@@ -62,14 +64,24 @@ def fitness(kind: Kind, thing: Any) -> float:
 
 
 def _embeds(kind: Kind, thing: Any) -> float:
-    """A constructor that is told a vocabulary makes the embeddings itself: it is given ids."""
+    """A constructor that is told a vocabulary makes the embeddings itself: it is given ids.
+
+    What speaks of no embedding, and of no words, is rather given vectors, whatever it calls them.
+    """
     if kind.name in ("DecoderOnly", "LlamaModel") and isinstance(thing, type):
         names = {plain(name) for name in names_within(thing)}
         return 0.0 if any(EMBEDS.search(name) or VOCABULARY.search(name) for name in names) else -1.0
     if kind.name not in INSIDE or not isinstance(thing, type):
         return 0.0
+    if not kind.name.startswith("Token"):
+        return 0.0
     told = any(VOCABULARY.search(plain(p.name)) for p in parameters_of(thing))
-    return 1.5 if told and kind.name.startswith("Token") else 0.0
+    return 1.5 if told else 0.0 if any(map(_is_of_words, names_within(thing))) else -1.0
+
+
+def _is_of_words(name: str) -> bool:
+    """Whether a name may be that of something with ids, or with a table of words: embed, not embed_dim."""
+    return OF_WORDS.search(plain(name)) is not None and "d_model" not in settings_of(name)
 
 
 def of_today(kind: Kind, thing: Any) -> float:

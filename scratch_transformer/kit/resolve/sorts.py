@@ -22,6 +22,7 @@ from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import parsed
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.functions import methods, schedules
+from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
 SETTINGS, DATA, OF_TEXTS, A_BASE, AN_ERROR = "settings", "data", "of a tokenizer", "an abstract base", "an error"
@@ -34,6 +35,7 @@ HANDS_ON = "it hands on whatever it is given"
 IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is made where nothing was run"
 UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part takes ({})"
 
+OTHER_OPTIMIZER = "an optimizer that is no AdamW"
 OTHER_RATES = "a learning rate that follows no known schedule"
 JUDGED_WITHIN = "{}; its {} is judged"
 WRITES_OTHERWISE = "it asks no model for one word after the other"
@@ -66,7 +68,7 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
     if absent.endswith(NOWHERE):
         return absent
     if not is_module_class(thing):
-        if named := _named(name):
+        if named := _named(name, [said for said in BY_WORDS if said != DATA or not _is_given_a_model(thing)]):
             return named
         whole = _whole_of(thing, components) if inspect.isfunction(thing) else None
         if whole is not None:
@@ -78,6 +80,11 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
     if issubclass(thing, nn.Module):
         return _takes(thing)
     return NO_MODULE_CALLED if "__call__" in vars(thing) else NO_MODULE
+
+
+def _is_given_a_model(thing: Any) -> bool:
+    """Whether a function takes a model: generate_batch(model, prompts) fetches no data."""
+    return inspect.isfunction(thing) and any(input_of(p.name, ("next_logits",)) for p in parameters_of(thing))
 
 
 def _named(name: str, sorts: Iterable[str] = BY_WORDS) -> str:
@@ -161,6 +168,8 @@ def _of_class(cls: Any) -> str:
         return A_BASE
     if issubclass(cls, torch.autograd.Function):
         return "an autograd.Function"
+    if issubclass(cls, torch.optim.Optimizer):
+        return OTHER_OPTIMIZER
     if {"__add__", "__mul__"} & vars(cls).keys() and "backward" in vars(cls):
         return "a tensor class of its own"
     if schedules.is_schedule(cls) and {"lr", "param_groups", "base_lrs"} & names_in(cls):
