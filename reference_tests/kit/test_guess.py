@@ -490,3 +490,33 @@ def test_what_speaks_of_no_words_is_given_vectors(forward, kind):
     """Whatever it calls them: no width of an embedding is one."""
     cls = named("Decoder", {"__init__": told_its_width, "forward": forward})
     assert guess.kinds_of("Decoder", cls, KINDS)[0] == kind
+
+
+class Sides(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, num_layers):
+        super().__init__()
+        layers = {"num_layers": num_layers, "enable_nested_tensor": False}
+        self.words = nn.Embedding(vocab_size, d_model)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(d_model, num_heads), **layers)
+        self.decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(d_model, num_heads), num_layers)
+        self.out = nn.Linear(d_model, vocab_size)
+
+    def forward(self, src, tgt):
+        return self.out(self.decoder(self.words(tgt), self.encoder(self.words(src))))
+
+
+class Across(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads, self.q, self.kv = num_heads, nn.Linear(d_model, d_model), nn.Linear(d_model, 2 * d_model)
+
+    def forward(self, x, memory):
+        k, v = self.kv(memory).chunk(2, -1)
+        heads = [one.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for one in (self.q(x), k, v)]
+        return functional.softmax(heads[0] @ heads[1].mT, dim=-1) @ heads[2]
+
+
+@pytest.mark.parametrize("name", ["CrossAttentionSeq2SeqModel", "MultiHeadAttentionTransformer", "Seq2SeqModel"])
+def test_a_whole_model_that_is_called_after_its_attention_is_one(name):
+    assert guess.kinds_of(name, Sides, KINDS)[0] == "Transformer"
+    assert guess.kinds_of("CrossAttentionModel", Across, KINDS)[0] == "CrossAttention"

@@ -111,9 +111,14 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         return tuple(dict.fromkeys([*made, *found]))
     if found and found[0] in BLOCKS and structure.is_one_layer(thing):  # a norm at its end makes no stack of it
         found = tuple(kind for kind in found if kind not in INSIDE)
-    if set(found) & set(structure.WHOLE):
+    is_attention = bool(found) and found[0] in ATTENTIONS
+    if set(found) & set(structure.WHOLE) and not is_attention:
         return found
     made = tuple(kind for kind in structure.kinds_of(thing) if kind in kinds)
+    is_whole = made[:1] != () and made[0] in structure.WHOLE  # AttentionIsAllYouNeed, CrossAttentionSeq2Seq
+    is_whole = is_whole and not (is_attention and structure.attends_alone(thing))
+    if set(found) & set(structure.WHOLE):
+        return tuple(dict.fromkeys([*made, *found])) if is_whole else found
     if made == ("ResidualConnection",) and found and found[0] in ("LayerNorm", "RMSNorm"):
         return made  # ResidualWithLayerNorm: it calls what it is given
     if not found and any(plain(name).endswith(other) for other in NO_COMPONENTS):
@@ -122,8 +127,6 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
         made = tuple(sorted(made, key=lambda kind: kind != "TokenEncoder"))
     if not made and not found and isinstance(thing, type) and projects_to_words(thing):
         return ("Projection",)  # LogSoftmax(d_model, vocab_size)
-    is_whole = made[:1] != () and made[0] in structure.WHOLE  # AttentionIsAllYouNeed
-    is_whole = is_whole and not (found and found[0] in ATTENTIONS and structure.attends_alone(thing))
     return made if is_whole or not found else found
 
 
