@@ -1,8 +1,10 @@
 """What turns pairs of features by a table that it is given is judged with the one that its file makes, too."""
 
 import pytest
+import torch
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit import check
 
 pytestmark = pytest.mark.long
 
@@ -65,4 +67,23 @@ def apply_rotary_pos_emb(query, key, cos, sin, rotary_dim):
 @pytest.mark.parametrize("sign, ids", [("-", []), ("", ["R6"])])
 def test_what_is_told_how_many_features_to_turn_is_told_all(sign, ids, tmp_path):
     result = check_text(PARTLY.replace("SIGN", sign), tmp_path)["apply_rotary_pos_emb"]
+    assert (result.verdict == "matches the builtin", result.ids) == (not ids, ids), result
+
+
+def beside(q, k, cos, sin, unsqueeze_dim=1):
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    crossed = [torch.stack((-x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2) for x in (q, k)]
+    return q * cos + crossed[0] * sin, k * cos + crossed[1] * sin
+
+
+def beside_without_minus(q, k, cos, sin, unsqueeze_dim=1):
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    crossed = [torch.stack((x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2) for x in (q, k)]
+    return q * cos + crossed[0] * sin, k * cos + crossed[1] * sin
+
+
+@pytest.mark.parametrize("turns, ids", [(beside, []), (beside_without_minus, ["R6"])])
+def test_what_may_be_right_with_another_table_is_right_in_this_process_too(turns, ids):
+    """The first table that explains it is of the other pairs."""
+    result = check(turns, "RotaryEmbedding")
     assert (result.verdict == "matches the builtin", result.ids) == (not ids, ids), result

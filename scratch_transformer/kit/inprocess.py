@@ -13,11 +13,15 @@ from scratch_transformer.kit.checking import Checking
 from scratch_transformer.kit.definitions import lines_of, text_of_file
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge.diagnose import diagnose
+from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import guess
+from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.trial import MISTAKEN
 from scratch_transformer.kit.resolve.trials.match import resolve
+from scratch_transformer.kit.resolve.trials.outcome import Outcome
 
 
 def check_here(thing: Any, kind: str | None, settings: Mapping[str, Any]) -> Result:
@@ -34,7 +38,7 @@ def check_here(thing: Any, kind: str | None, settings: Mapping[str, Any]) -> Res
     best = None
     for one in kinds:
         wanted = {**({} if not is_instance else _read(made, KINDS[one].defaults)), **settings}
-        outcome = resolve(made, KINDS[one], checking.library, wanted)
+        outcome = _resolved(made, KINDS[one], checking.library, wanted)
         best = outcome if outcome.beats(best) else best
         if outcome.score[0] == 0:
             break
@@ -43,6 +47,14 @@ def check_here(thing: Any, kind: str | None, settings: Mapping[str, Any]) -> Res
         checking.library.resolved[cls] = best.candidate  # as what is built again is called
     diagnosis = diagnose(best.candidate) if best.candidate is not None else None
     return checking.results.of(name, _source(cls), _line(cls), cls, best, diagnosis)
+
+
+def _resolved(made: Any, kind: Kind, library: Library, wanted: Mapping[str, Any]) -> Outcome:
+    """As what is right, called in any way; else as what has a mistake, in the first way that explains it."""
+    library.thorough = False
+    outcome = resolve(made, kind, library, wanted)
+    library.thorough = True
+    return outcome if outcome.score[0] < MISTAKEN else resolve(made, kind, library, wanted)
 
 
 def kind_called(given: str) -> str:
