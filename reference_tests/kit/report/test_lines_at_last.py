@@ -88,6 +88,26 @@ def test_weights_that_are_not_dropped_are_shown_at_their_softmax(joined, said, t
     assert line == joined and fix.startswith(said)
 
 
+IN_VAIN = """weights = (q @ k.mT / k.shape[-1] ** 0.5).softmax(-1)
+        dropped = self.dropout(weights)
+        self.last = dropped
+        joined = USED"""
+
+
+@pytest.mark.parametrize(
+    "used", ["weights @ v", "torch.matmul(weights, v)", "torch.einsum('bhij,bhjd->bhid', weights, v)"]
+)
+def test_weights_that_are_dropped_in_vain_are_shown_where_they_are_used(used, tmp_path):
+    text = ATTENTION.replace("JOINED", IN_VAIN.replace("USED", used)).replace("return self.dropout(", "return (")
+    line, _, fix = _shown(check_text(text, tmp_path)["SelfAttention"], "A18")
+    assert line == f"joined = {used}" and fix.startswith("Multiply the values with what dropout gives")
+
+
+def test_weights_that_are_dropped_and_used_are_not_told_of(tmp_path):
+    text = ATTENTION.replace("JOINED", IN_VAIN.replace("USED", "dropped @ v"))
+    assert "A18" not in check_text(text, tmp_path)["SelfAttention"].ids
+
+
 @pytest.mark.parametrize("text", [WORDS, WORDS.split("class Encoder")[0]])
 def test_words_that_get_positions_beside_them_are_scaled_where_they_are_looked_up(text, tmp_path):
     line, put, fix = _shown(check_text(text, tmp_path)["EmbeddingWithPositions"], "E2")

@@ -19,7 +19,7 @@ from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.optimizing import GONE_THROUGH
 from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
-from scratch_transformer.kit.report import handed, kept, numbers, scales, sums, unpassed
+from scratch_transformer.kit.report import handed, in_vain, kept, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import AT_LAST, OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
 
@@ -37,10 +37,14 @@ OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24", 
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
 READ = {"A21": handed.exchanged, "B24": sums.dropped_there, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
-        "B19": handed.the_first_input, "B28": numbers.of_layers, "B6": numbers.of_dropout}  # fmt: skip
+        "A18": in_vain.weighed_without, "B19": handed.the_first_input, "B28": numbers.of_layers,
+        "B6": numbers.of_dropout}  # fmt: skip
 """What is known by how the code is built, not by its words."""
 OF_DROPOUT = (sums.undropped, sums.made_in_vain)
-FIXES = {"B6": "Tell it how much to drop, as the class itself is told: dropout in place of 0."}
+FIXES = {
+    "B6": "Tell it how much to drop, as the class itself is told: dropout in place of 0.",
+    "A18": "Multiply the values with what dropout gives, and not with what it was given.",
+}
 """Where that is so."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
