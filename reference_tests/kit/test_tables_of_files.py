@@ -82,7 +82,24 @@ def beside_without_minus(q, k, cos, sin, unsqueeze_dim=1):
     return q * cos + crossed[0] * sin, k * cos + crossed[1] * sin
 
 
-@pytest.mark.parametrize("turns, ids", [(beside, []), (beside_without_minus, ["R6"])])
+def of_every_sentence(x, sin, cos):
+    sin, cos = (one[:, :, None, :].repeat_interleave(2, dim=3) for one in (sin, cos))
+    return x * cos + torch.stack((-x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2) * sin
+
+
+def backwards_in_every_sentence(x, sin, cos):
+    return of_every_sentence(x, -sin, cos)
+
+
+def by_complex_numbers(q, k, freqs_cis):
+    pairs = [torch.view_as_complex(x.unflatten(-1, (-1, 2))) * freqs_cis[:, :, None, :] for x in (q, k)]
+    return tuple(torch.view_as_real(one).flatten(-2) for one in pairs)
+
+
+@pytest.mark.parametrize("turns, ids", [
+    (beside, []), (beside_without_minus, ["R6"]), (by_complex_numbers, []),
+    (of_every_sentence, []), (backwards_in_every_sentence, ["R7"]),
+])  # fmt: skip
 def test_what_may_be_right_with_another_table_is_right_in_this_process_too(turns, ids):
     """The first table that explains it is of the other pairs."""
     result = check(turns, "RotaryEmbedding")

@@ -250,10 +250,11 @@ def usual(rows: int, d_k: int, base: float) -> list[tuple[Tensor, ...]]:
         (angle,),
         (wide,),
         (torch.cat((angle.cos(), angle.sin()), -1),),
-        *((table[None].cos(), table[None].sin()) for table in (wide, repeated)),
+        *((table[None].cos(), table[None].sin()) for table in (wide, repeated, angle)),
         *((table[None, :, None].cos(), table[None, :, None].sin()) for table in (angle, wide)),
         *((table[None, None].cos(), table[None, None].sin()) for table in (angle, wide)),
         (base**-exponents,),
+        (torch.polar(torch.ones_like(angle), angle)[None],),
     ]
 
 
