@@ -313,9 +313,24 @@ class AttentionPool(nn.Module):
         return ((x @ self.query).softmax(1)[..., None] * x).sum(1)
 
 
+class FocalLoss(nn.Module):
+    def forward(self, logits, target):
+        surprise = nn.functional.cross_entropy(logits, target, reduction="none")
+        return ((1 - (-surprise).exp()) ** 2 * surprise).mean()
+
+
+class SmoothLoss(nn.Module):
+    """Has the name of a loss that is another in one of its own, and is none of it."""
+
+    def forward(self, logits, target, focal_loss_weight=0.0):
+        return nn.functional.cross_entropy(logits, target, label_smoothing=0.1)
+
+
 @pytest.mark.parametrize(
     "thing, words",
     [
+        (FocalLoss, "than cross-entropy"),
+        (SmoothLoss, ""),
         (AttentionPool, "(pooling)"),
         (Adapted, "(LoRA)"),
         (PositionalEncoding2D, "rows and columns"),

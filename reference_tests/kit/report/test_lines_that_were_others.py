@@ -1,5 +1,8 @@
 """Lines that other lines look like: the root of attention, an eps of a norm, the bias of one projection."""
 
+import importlib
+import linecache
+
 import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, check_here, check_text
@@ -7,6 +10,7 @@ from scratch_transformer.kit.judge import evidence
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.fixes import fixed
+from scratch_transformer.kit.report.lines import place
 
 LAYER = """
 class SelfAttention(nn.Module):
@@ -86,6 +90,25 @@ class SelfAttention(nn.Module):
 def test_matrices_of_ones_own_have_no_linear_layer_to_mend(tmp_path):
     line, named = _line(check_text(OWN, tmp_path)["SelfAttention"], "A14")
     assert "self.W_query = nn.Parameter" in line and "bias=False" not in named.fix
+
+
+MODEL = LAYER.replace("num_heads):", "num_heads, qkv_bias=False):").replace(
+    "d_model, d_model)", "d_model, d_model, qkv_bias)"
+)
+MODEL += """
+class GPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads):
+        super().__init__()
+        self.embedding, self.attention = nn.Embedding(vocab_size, d_model), SelfAttention(d_model, num_heads)
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+"""
+
+
+def test_a_map_to_scores_without_a_bias_is_none_of_attentions(tmp_path, monkeypatch):
+    (tmp_path / "model_without_biases.py").write_text(IMPORTS + MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = place("A14", "left out", importlib.import_module("model_without_biases").GPT)
+    assert "self.w_q" in linecache.getline(found.file, found.line) and found.put == []
 
 
 CONFIGURED = """

@@ -166,6 +166,8 @@ def _found(
         return Place(inspect.getsourcefile(told[0]) or "", lines_of(told[0])[1] + told[1].number, [])
     if id in OF_ATTENTION and (id, form) not in MERGES:
         rooms.sort(key=_is_elsewhere)
+    if id == "A14":  # a map to scores has no bias either, and is none of attention's
+        rooms = [room for room in rooms if not all(_is_elsewhere(room))] or rooms
     if id in OF_LAYERS:
         rooms.sort(key=_is_no_layer)
     if id in OF_NETWORKS:

@@ -31,6 +31,10 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "differential attention": (r"lambda_(init|q|k)", r"."),
     "attention within a sliding window": (r"sliding|window(ed)?_?att|local_?att", r"window"),
     "a state space model": (r"mamba|selective_scan|^ssm", r"."),
+    "another loss than cross-entropy": (
+        r"^(focal|un_?likelihood|contrastive|triplet|dice|hinge|info_?nce|distill\w*|ranking)_loss(_?\dd)?$",
+        r".",
+    ),
     "cross-entropy with a penalty of log Σ exp (z-loss)": (r"z_?loss|log_?z$", r"logsumexp|log_?z"),
     "positions in rows and columns": (r"2_?d_?(learned|sin\w*)?_?pos|pos\w*_?2_?d(?![a-z])|sin_?cos_?2_?d", r"."),
     "linear layers with weights of few bits": (
