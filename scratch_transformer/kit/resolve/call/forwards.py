@@ -96,7 +96,8 @@ def _making(method: Callable[..., Any], cls: type) -> Callable[..., Any]:
 def forward_of(made: Any, kind: Kind) -> Callable[..., Any]:
     """What to call: forward, __call__, or for a model without forward its encode, decode and project joined."""
     if not isinstance(made, nn.Module):
-        return made
+        attends = inspect.isfunction(made) and kind.name.endswith("Attention")
+        return (nameless.with_named_masks(made) if attends else None) or made
     if kind.name == "ResidualConnection" and (of_held := held_sublayers.of_held(made)) is not None:
         return of_held
     forward = getattr(type(made), "forward", nn.Module.forward)

@@ -16,18 +16,23 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 ACROSS = "cross_mask"
 """The name of a mask of attention that takes its queries from one side, and its keys from the other."""
+BY_USE = "mask"
+"""The name of what scores are filled by."""
 
 
-def with_named_masks(made: nn.Module) -> Callable[..., Any] | None:
-    """A forward under the names that its parts have for its masks; None of one whose own names tell, or has none."""
-    names, taken = dict[str, str](), parameters_of(made.forward)
+def with_named_masks(made: Any) -> Callable[..., Any] | None:
+    """A forward, or a function, under the names that its parts have for its masks; None of one whose own names tell,
+    or that has none.
+    """
+    own_forward = made.forward if isinstance(made, nn.Module) else made
+    names, taken = dict[str, str](), parameters_of(own_forward)
     there = {p.name for p in taken}
-    for parameter, name in _handed(made.forward, made, DEEP).items():
+    for parameter, name in _handed(own_forward, made, DEEP).items():
         names[parameter] = name if name not in {*names.values(), *there} else f"{name}_{parameter}"
     if not names:
         return None
 
-    @functools.wraps(made.forward)
+    @functools.wraps(own_forward)
     def forward(**given: Any) -> Any:
         return made(**{own: given[name] for own, name in called.items() if name in given})
 
@@ -35,7 +40,7 @@ def with_named_masks(made: nn.Module) -> Callable[..., Any] | None:
     named = [p.replace(name=called[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
     said = ", ".join(f"{own} is its {name}" for own, name in names.items())
     forward.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
-    forward.note = f"By what its parts take: {said}."  # type: ignore[attr-defined]
+    forward.note = f"By what becomes of it: {said}."  # type: ignore[attr-defined]
     return forward
 
 
@@ -45,11 +50,13 @@ def _handed(function: Any, made: Any, depth: int) -> dict[str, str]:
     made: the module that the function is a method of.
     """
     nodes = nodes_of(function)
-    handed = {id(value): name for call in nodes if isinstance(call, ast.Call)
-              for value, name in _masks_of(call, nodes, function, made, depth)}  # fmt: skip
+    handed = {id(own): name for call in nodes if isinstance(call, ast.Call)
+              for value, name in _masks_of(call, nodes, function, made, depth) for own in _within(value)}  # fmt: skip
+    handed |= {id(own): BY_USE for value in _filled_by(nodes) for own in _within(value)}
     asked = {
         id(node.left) for node in nodes if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
     }
+    asked |= {id(name) for node in nodes if isinstance(node, ast.Assign) for name in _of_itself(node)}
     found = dict[str, str]()
     for parameter in parameters_of(function):
         if is_mask(parameter.name) or isinstance(parameter.default, bool):
@@ -59,6 +66,43 @@ def _handed(function: Any, made: Any, depth: int) -> dict[str, str]:
         if names and uses <= {*handed, *asked}:
             found[parameter.name] = max(sorted(names), key=_tells)
     return found
+
+
+def _filled_by(nodes: Sequence[ast.AST]) -> Iterator[ast.expr]:
+    """What scores are filled by: keep in scores.masked_fill(~keep, …), torch.where(keep, …), attn_mask=keep."""
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        name = ast.unparse(call.func).rpartition(".")[2]
+        if name in ("masked_fill", "masked_fill_", "where") and call.args:
+            yield _where_zero(call.args[0]) if name != "where" else call.args[0]
+        yield from (word.value for word in call.keywords if word.arg in ("attn_mask", "key_padding_mask"))
+
+
+def _where_zero(value: ast.expr) -> ast.expr:
+    """What is asked whether it is 0, keep == 0; of ids, where they are padding is asked in other ways."""
+    is_asked = isinstance(value, ast.Compare) and isinstance(value.ops[0], ast.Eq)
+    return value.left if is_asked and ast.unparse(value.comparators[0]) in ("0", "False") else value  # type: ignore[attr-defined]
+
+
+def _within(value: ast.expr) -> Iterator[ast.expr]:
+    """What an expression is another form of: keep of ~keep[:, None], None if keep is None else keep.bool()."""
+    if isinstance(value, ast.IfExp):
+        yield from (*_within(value.body), *_within(value.orelse))
+    elif isinstance(value, ast.UnaryOp):
+        yield from _within(value.operand)
+    elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        yield from _within(value.func.value)
+    elif isinstance(value, ast.Subscript):
+        yield from _within(value.value)
+    else:
+        yield value
+
+
+def _of_itself(node: ast.Assign) -> Iterator[ast.AST]:
+    """The names in a line that makes another form of something: keep = keep.unsqueeze(1)."""
+    target = node.targets[0]
+    names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+    if isinstance(target, ast.Name):
+        yield from (one for one in names if one.id == target.id)
 
 
 def _tells(name: str) -> bool:
@@ -76,7 +120,8 @@ def _masks_of(
     given = [*zip(names, call.args, strict=False), *((word.arg, word.value) for word in call.keywords if word.arg)]
     inside = {name for name, _ in given if not is_mask(name)}
     deeper = _handed(own, getattr(own, "__self__", None), depth - 1) if depth and inside and called is not None else {}
-    across = _is_across({input_of(name, ("query", "key")): ast.unparse(value) for name, value in given})
+    sides = {input_of(name, ("query", "key")): ast.unparse(value) for name, value in given}
+    across = isinstance(called, nn.Module) and _is_across(sides)  # a function is given heads, made of either
     for name, value in given:
         name = deeper.get(name, name)
         if is_mask(name):
