@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import file_of, text_of_file
 from scratch_transformer.kit.judge.detectors.construction import INITIALISES, empty_is_nan, text_of
 from scratch_transformer.kit.judge.running import running, watched
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -196,6 +198,10 @@ def shared_layers(session: Session, best: Hypothesis | None) -> Iterator[Finding
 def never_used(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B30: a matrix, a table or a norm that nothing depends on, though there is a place for it."""
     module = session.candidate.module
+    if idle := _idle_table(session):
+        said = f"self.{idle} is never called, and vectors are taken: no tokens are looked up in it."
+        yield Finding(MISTAKES["B30"], said, f"self.{idle}")
+        return
     if best is None:
         yield from _sublayer_left_out(session)
     if best is None or module is None or {"A23", "B14", "B15"} & set(best.ids):
@@ -256,6 +262,26 @@ def _called(session: Session) -> set[nn.Module]:
     return running(candidate.module, lambda: call(candidate, inputs))
 
 
+def _idle_table(session: Session) -> str:
+    """An embedding, of what takes vectors, that nothing runs or reads, in its class or elsewhere; "" without one."""
+    module, candidate = session.candidate.module, session.candidate
+    if candidate.takes_vectors and module is not None:
+        text = text_of_file(file_of(type(getattr(module, "inner", module))))
+        return next((name for name in getattr(module, "idle", ()) if not _is_read_in(text, name)), "")
+    if module is None or not session.ran or "x" not in session.kind.inputs:
+        return ""
+    left = [name for name in idle_tables(module) if not _is_read_elsewhere(session, name)]
+    called = _called(session) if left else set()
+    return next((name for name in left if module.get_submodule(name) not in called), "")
+
+
+def idle_tables(made: nn.Module) -> list[str]:
+    """The paths of a model's own embeddings that nothing but its constructor reads, and that share no weights."""
+    own = [name for name, part in made.named_children() if isinstance(part, nn.Embedding)]
+    counts = Counter(id(values) for _, values in made.named_parameters(remove_duplicate=False))
+    return [name for name in own if counts[id(made.get_submodule(name).weight)] == 1 and not is_read(made, name)]
+
+
 def is_read(module: nn.Module, path: str) -> bool:
     """Whether any method but the constructor reads a part, those of its bases too."""
     classes = [cls for cls in type(module).__mro__ if issubclass(cls, nn.Module) and cls is not nn.Module]
@@ -266,7 +292,10 @@ def is_read(module: nn.Module, path: str) -> bool:
 
 def _is_read_elsewhere(session: Session, path: str) -> bool:
     """Whether the file of a class has other code that may read a part: self.encoder.pos_encoding(x)."""
-    text = text_of(session.candidate)
+    return _is_read_in(text_of(session.candidate), path)
+
+
+def _is_read_in(text: str, path: str) -> bool:
     return not text or re.search(rf"(?<!\bself)\.{path}\b|\b(get|has)attr\(", text) is not None
 
 

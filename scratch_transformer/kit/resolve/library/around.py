@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.embedding import Embedding
 from scratch_transformer.kit.canonical.stacks import Projected
+from scratch_transformer.kit.judge.detectors.inventory import idle_tables
 from scratch_transformer.kit.kind import Finding, Kind
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve import structure
@@ -36,6 +37,9 @@ class Around(nn.Module):
         super().__init__()
         d_model = settings["d_model"]
         self.inner, self.note = inner, NOTE.format(" and projection" if writes else "")
+        self.idle = idle_tables(inner)
+        for name in self.idle:  # or they would be taken for those around it
+            delattr(inner, name)
         for side in sides_of(settings):
             name = "embed" if side == "ids" else f"{side}_embed"
             self.add_module(name, Embedding(settings[SIDES[side]], d_model, RIGHT))
@@ -96,11 +100,23 @@ def of_vectors(made: Any, kind: Kind, settings: Mapping[str, Any]) -> bool:
     is_known = kind.name in WRITING or (kind.name in STACKS and structure.has_positions(type(made)))
     if not is_known or not isinstance(made, nn.Module) or type(made).forward is nn.Module.forward:
         return False
-    tables = {path.lower(): part.num_embeddings for path, part in walk(made) if isinstance(part, nn.Embedding)}
+    idle = idle_tables(made)
+    found = {path: part for path, part in walk(made) if isinstance(part, nn.Embedding) and path not in idle}
+    tables = {path.lower(): part.num_embeddings for path, part in found.items()}
     if any(re.search(r"to?k(en)?|word|voc", path) for path in tables):
         return False
     places = {settings.get("max_len"), settings.get("max_len", 0) + 1}
     if any(not re.search(r"pos|seg|typ|lang", path) and rows not in places for path, rows in tables.items()):
         return False  # of a few words more than it was told of
     sizes = {size for values in made.parameters() for size in values.shape}
+    if idle and not tables:
+        return True
     return bool(sizes) and not sizes & {settings[SIDES[side]] for side in sides_of(kind.defaults)}
+
+
+def writes(made: nn.Module, kind: Kind, settings: Mapping[str, Any]) -> bool:
+    """Whether words are to be made of its vectors: not where a matrix of its own gives their scores."""
+    idle = idle_tables(made)
+    shapes = [values.shape for name, values in made.named_parameters() if name.partition(".")[0] not in idle]
+    sizes = {size for shape in shapes for size in shape}
+    return kind.name in WRITING and not (idle and sizes & {settings[SIDES[side]] for side in sides_of(kind.defaults)})

@@ -404,7 +404,7 @@ def _called(
     made = schedules.of_steps(made, first) if schedules.is_schedule(type(made)) else forwards.held(made)
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
         told = {name: settings.get(name, value) for name, value in kind.defaults.items()}
-        made = around.Around(made, told, kind.name in around.WRITING)
+        made = around.Around(made, told, around.writes(made, kind, told))
     made = smoothing.with_cross_entropy(made, kind)
     finished = finish(made)
     if isinstance(made, nn.Module):
