@@ -61,6 +61,10 @@ class Script:
         made = _last(_bound(name, inside(self.tree)), None)
         return made if made is not None and _called(without_layout(made))[:1].isupper() else None
 
+    def is_left_open(self, name: str, before: ast.expr) -> bool:
+        """Whether a name is a parameter that nothing in this file is given for."""
+        return isinstance(self._given(name, before), ast.FunctionDef) and self.assigned(name, before) is None
+
     def _given(self, name: str, before: ast.expr) -> ast.expr | ast.FunctionDef | None:
         """What a name got, or the function whose parameter it is; an attribute of self, anywhere in its class."""
         for scope in self._around(before):
@@ -117,6 +121,11 @@ def parsed(text: str) -> Script | None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        named = {word.arg: word for word in call.keywords}
+        if not call.args and {"input", "target"} <= named.keys():  # of a loss, as torch calls them
+            call.args = [named["input"].value, named["target"].value]
+            call.keywords = [word for word in call.keywords if word.arg not in ("input", "target")]
     return Script(tree, text, {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)})
 
 

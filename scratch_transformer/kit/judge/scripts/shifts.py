@@ -11,6 +11,7 @@ from scratch_transformer.kit.judge.scripts.losses import Found, losses
 SHIFTS = re.compile(r":-1\]|:, 1:|\[1:|roll\(|shift|\bbos\b|\bsos\b", re.IGNORECASE)
 """In the text of a model: it may shift what it is given by itself."""
 IS_CAUSAL = re.compile(r"causal|tril|triu|subsequent|def generate|future|autoregress", re.IGNORECASE)
+EMBEDS = re.compile(r"\bEmbedding\(")
 
 
 def unshifted(script: Script) -> Found:
@@ -24,25 +25,51 @@ def unshifted(script: Script) -> Found:
             output = script.source_of(output.value, call)
         if not isinstance(output, ast.Call) or not label or (logits_cut and ":" in logits_cut):
             continue
-        inputs = [sliced(_followed(value, output, script)) for value in output.args]
-        if (label, label_cut) in _decoded(output, inputs, script, call):
+        if (label, label_cut) in _decoded(output, script, call):
             tokens = f"{label}[{label_cut}]" if label_cut else label
             said = f"{ast.unparse(output)} is given {tokens}, and the loss asks for the same tokens."
             yield "T13", call, said
 
 
-def _decoded(
-    output: ast.Call, inputs: list[tuple[str, str]], script: Script, before: ast.expr
-) -> list[tuple[str, str]]:
+def _decoded(output: ast.Call, script: Script, before: ast.expr) -> list[tuple[str, str]]:
     """Of a model's inputs, those that its decoder sees; [] where it may shift them itself."""
-    cls = script.class_of(output.func, before)
-    if cls is None or not MODEL.search(ast.unparse(output.func) + cls.name):
+    cls = script.class_of(output.func, before) or _only_model(output, script)
+    if cls is None:
         return []
-    given = [script.source_of(value, output) for value in output.args]  # the mask of the future, perhaps
+    values = _in_order(output, cls)
+    inputs = [sliced(_followed(value, output, script)) for value in values]
+    given = [script.source_of(value, output) for value in values]  # the mask of the future, perhaps
     text = "\n".join(ast.unparse(other) for other in (*_used(cls, script), *given))
+    if not (MODEL.search(ast.unparse(output.func) + cls.name) or EMBEDS.search(text)):
+        return []
     if SHIFTS.search(ast.unparse(cls)) or not IS_CAUSAL.search(text):
         return []
     return inputs[1:] if len([name for name, _ in inputs if name and "mask" not in name.lower()]) > 1 else inputs[:1]
+
+
+def _only_model(output: ast.Call, script: Script) -> ast.ClassDef | None:
+    """The one class of the file that embeds words, where what is called is a parameter that nothing here is given."""
+    if not isinstance(output.func, ast.Name) or not script.is_left_open(output.func.id, output):
+        return None
+    own = [node for node in script.tree.body if isinstance(node, ast.ClassDef) and EMBEDS.search(ast.unparse(node))]
+    wanted, fits = len(output.args) + len(output.keywords), []
+    for cls in own:
+        takes = _parameters(cls)
+        fits += [cls] if takes[:1] and len(takes) >= wanted else []
+    return fits[0] if len(own) == len(fits) == 1 else None
+
+
+def _parameters(cls: ast.ClassDef) -> list[str]:
+    """What a class's forward takes, without self."""
+    forward = next((one for one in cls.body if isinstance(one, ast.FunctionDef) and one.name == "forward"), None)
+    return [] if forward is None else [one.arg for one in forward.args.args[1:]]
+
+
+def _in_order(output: ast.Call, cls: ast.ClassDef) -> list[ast.expr]:
+    """What a model is given, in the order in which its forward takes it: model(tgt=b, src=a)."""
+    places = {name: place for place, name in enumerate(_parameters(cls))}
+    named = [word for word in output.keywords if word.arg in places]
+    return [*output.args, *(word.value for word in sorted(named, key=lambda word: places[str(word.arg)]))]
 
 
 def _used(cls: ast.ClassDef, script: Script, depth: int = 4) -> list[ast.AST]:
