@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from reference_tests.kit.learners.checked import LESS, check_text, time_to_look
+from reference_tests.kit.learners.checked import LESS, check_text, reported, time_to_look
 from scratch_transformer.kit import another_sort
 from scratch_transformer.kit.another_sort import decoder_within, only_attends
 from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
@@ -769,3 +769,31 @@ def test_a_mixture_of_parts_is_said_to_be_one_whatever_it_is_called():
 
     assert of_parts(Chooser) == "of a design that is not known here: a mixture of experts"
     assert of_parts(nn.Linear) == of_parts(lambda num_experts, topk: num_experts) == ""
+
+
+RELATIVE = """
+class NAME(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.h = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(dim, dim) for _ in range(4))
+
+    def forward(self, x, table):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        places = torch.arange(x.shape[1])
+        r = table(places[:, None] - places + len(places) - 1)
+        scores = q @ k.transpose(-2, -1) + torch.einsum("bhtd,tsd->bhts", q, r)
+        return self.o(((scores / math.sqrt(q.shape[-1])).softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize("name, is_one", [
+    ("SelfAttentionRelative", True), ("AttentionRelativeToPlaces", True), ("RelativeSelfAttention", True),
+    ("SelfAttention", False),
+])  # fmt: skip
+def test_attention_that_is_called_relative_is_given_a_table_to_call(name, is_one, tmp_path):
+    path = tmp_path / "learner.py"
+    path.write_text(f"import math\nimport torch\nfrom torch import nn\n{RELATIVE.replace('NAME', name)}")
+    report = reported(path)
+    said = any("attention by relative positions" in one for one in report.ignored)
+    assert said == is_one, (report.ignored, report.results)

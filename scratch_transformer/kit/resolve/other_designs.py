@@ -17,7 +17,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     "attention in which no token sees itself (LSA)": (r"local(ity)?_?(self_?)?att|^lsa$", r"temperature|diag|^eye$"),
     "attention by relative positions": (
         r"^rel(ative)?_?(pos|bias|emb|att|key|val|shift|index|dist|logit|k|v)|relative_?(pos|att|bias|key)|disentangled"
-        r"|^skew|^_skew|(^|_)(c2p|p2c)|pos_?(bias|logits|scores)",
+        r"|^skew|^_skew|(^|_)(c2p|p2c)|pos_?(bias|logits|scores)|att\w*_relative(_|$)|(^|_)relative_\w*att",
         r".",
     ),
     "latent attention": (r"(kv|q)_?(lora|latent|compress|down)|latent_?kv", r"rank|latent|lora|down"),
