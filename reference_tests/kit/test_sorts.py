@@ -64,6 +64,16 @@ class Holder:
         return 1
 
 
+class Called:
+    def __call__(self, x):
+        return self.forward(x)
+
+
+class Doubled(Called):
+    def forward(self, x):
+        return x + x
+
+
 class Rising:
     def __init__(self, optimizer, warmup):
         self.optimizer, self.warmup, self.count = optimizer, warmup, 0
@@ -187,6 +197,7 @@ def ignored(tmp_path_factory):
         "Base (an abstract base)",
         "Runner (it trains a model: read, not run)",
         "Holder (no nn.Module, and it cannot be called)",
+        "Doubled (no nn.Module)",
         "Rising (a learning rate that follows no known schedule)",
         "Odd (no known part takes (this, that))",
         "get_batch (data)",

@@ -79,7 +79,8 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
         return UNKNOWN
     if issubclass(thing, nn.Module):
         return _takes(thing)
-    return NO_MODULE_CALLED if "__call__" in vars(thing) else NO_MODULE
+    is_called = any("__call__" in vars(base) for base in thing.__mro__)
+    return NO_MODULE_CALLED if is_called else NO_MODULE
 
 
 def _is_given_a_model(thing: Any) -> bool:
