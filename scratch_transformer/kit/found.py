@@ -157,7 +157,9 @@ class Found:
             result = results.setdefault(
                 name, Result(name, where, SCRIPT, "mistake", what="Trains a model. Read, not run.")
             )
-            result.mistakes.append(named(Finding(MISTAKES[found.id], found.evidence), source, found.line))
+            result.mistakes.append(
+                named(Finding(MISTAKES[found.id], found.evidence, fix=found.fix), source, found.line)
+            )
         self.read |= {(source.path, name) for name in results}
         for name, result in results.items():
             self._tell_at_once(f"{source.path}:{SCRIPT} {name}", result)

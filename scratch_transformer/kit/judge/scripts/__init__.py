@@ -1,12 +1,13 @@
-"""What the text of a training script shows, without running it: what its loss is given."""
+"""What the text of a training script shows, without running it: what its loss is given, and what it calls in vain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scratch_transformer.kit.judge.scripts import losses, paddings, shifts
+from scratch_transformer.kit.judge.scripts import arguments, losses, paddings, shifts
 from scratch_transformer.kit.judge.scripts.flow import Script, parsed
+from scratch_transformer.kit.mistakes.construction import OF_CALLS
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,11 @@ class Read:
     line: int
     evidence: str
 
+    @property
+    def fix(self) -> str:
+        """In place of the mistake's own, where that does not fit."""
+        return OF_CALLS if self.id == "B26" else ""
+
 
 def read(text: str, others: Sequence[str] = ()) -> Iterator[Read]:
     """The mistakes that a file's text shows, each once in a function. others: files that define what it imports."""
@@ -27,7 +33,13 @@ def read(text: str, others: Sequence[str] = ()) -> Iterator[Read]:
     classes = {name: node for other in others if (more := parsed(other)) for name, node in more.classes.items()}
     script = Script(script.tree, script.text, {**classes, **script.classes})
     seen: set[tuple[str, str]] = set()
-    for find in (losses.softmaxed, losses.counting_padding, paddings.ignoring_another, shifts.unshifted):
+    for find in (
+        losses.softmaxed,
+        losses.counting_padding,
+        paddings.ignoring_another,
+        shifts.unshifted,
+        arguments.unknown,
+    ):
         for id, node, evidence in find(script):
             function = script.function_of(node)
             if (id, function) not in seen:
