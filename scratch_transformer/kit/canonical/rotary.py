@@ -88,8 +88,8 @@ def _table(
     columns: how their features are paired; not as those of what is turned, in a mistake.
     """
     angle = angles.at(torch.tensor(positions, device=device))
-    table = joined(angle, angle, columns).to(dtype)
-    return pairs(table.cos(), pairing), pairs(table.sin(), pairing)
+    table = joined(angle, angle, columns)
+    return pairs(table.cos().to(dtype), pairing), pairs(table.sin().to(dtype), pairing)
 
 
 def _nested(values: list[Any]) -> tuple[Any, ...]:
