@@ -248,6 +248,14 @@ def lacks(error: BaseException | None) -> str:
     return not_loaded(error) if reads_what_is_absent(error) else ""
 
 
+def computes_with_absent(cls: Any) -> str:
+    """That the methods of a class, or functions of the file that they call, use a package that is not installed."""
+    used = [one for one in (cls, *leads_to(cls)) if one is cls or inspect.isfunction(one)]
+    found = (namespace_of(one).get(name) for one in used for name in sorted(names_in(one)))
+    absent = next((one for one in found if isinstance(one, Missing) and not one.why), None)
+    return NOT_INSTALLED.format(absent.package) if absent is not None else ""
+
+
 def asks_for_absent(thing: Any) -> str:
     """That a constructor is to be given an instance of a package that is not installed, by an annotation; else "".
 

@@ -57,7 +57,8 @@ class Unbuilt:
         part = None if is_own else self.stopped.part_at_fault(error, value, outcome)
         if part is not None:
             finding, result.inherited = None, [self.stopped.broken[part]]  # it is said of the part
-        if finding is None and part is None and (absent := sorts.not_run(error)):
+        absent = sorts.not_run(error) or (foreign.computes_with_absent(value) if isinstance(value, type) else "")
+        if finding is None and part is None and absent:
             result.verdict = absent
             return result
         if finding is not None:
