@@ -72,6 +72,25 @@ class Model(nn.Module):
 """
 
 
+BEGINS_ANYWHERE = """
+class Sentences:
+    def __init__(self, path, count_of_words):
+        self.model, self.count = torch.load(path), count_of_words
+
+    def generate(self, sentences=2, length=5):
+        ids = torch.randint(self.count, (sentences, 1))
+        for _ in range(length):
+            chosen = torch.multinomial(self.model(ids)[:, -1].exp(), 1)
+            ids = torch.cat((ids, chosen), dim=-1)
+        return ids
+"""
+
+
+def test_that_a_method_is_judged_is_not_said_of_one_that_turns_out_to_be_none(tmp_path):
+    ignored = reported(written(BEGINS_ANYWHERE, tmp_path)).ignored
+    assert "Sentences (no nn.Module)" in ignored and any(one.startswith("Sentences.generate (") for one in ignored)
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     return reported(written(TEXT, tmp_path_factory.mktemp("methods")))

@@ -70,6 +70,7 @@ class Checking(Found):
         last = max((wanted.index(entry) for entry in asked), default=-1)
         self.end = clock.now() + FILE_SECONDS * max(len({entry[4].path for entry in wanted}), 1)
         self.left = last + 1
+        dropped: set[str] = set()
         for entry in wanted[: last + 1]:  # what comes before may be a part of what is asked for
             identity = self._id(entry)
             if identity in self.job.get("skip", []):
@@ -78,13 +79,23 @@ class Checking(Found):
             self.emit("start", component=identity)
             result = self.component(entry)
             if shown and result is not None and self._is_nothing(result):
+                dropped.add(result.name)
                 self.emit("found", ignored=[f"{result.name} ({result.verdict})"], missing=[])
             elif shown and result is not None and self._only_reminds(entry[2], entry[3], result):
                 is_told = (entry[4].path, result.name) in self.read or result.name.endswith(DRAW)  # as what has it
                 why = sorts.left_of(entry[2], result.kind, result.verdict, result.problem or "", self._of(entry[4]))
+                dropped.add(result.name)
                 self.emit("found", ignored=[] if is_told else [f"{result.name} ({why})"], missing=[])
             elif shown and result is not None:
                 self.emit("result", component=identity, result=result.document())
+        self._tell_of_holders(dropped)
+
+    def _tell_of_holders(self, dropped: set[str]) -> None:
+        """What classes are whose methods were judged, but for those that turned out to be none."""
+        for name, value, found in self.holders:
+            judged = [one for one in found if one not in dropped]
+            why = sorts.judged_within(name, value, judged) or sorts.holder(value)
+            self.emit("found", ignored=[f"{name} ({why})"], missing=[])
 
     def _is_nothing(self, result: Result) -> bool:
         """An exercise as it was handed out, or a piece of a function: that is said in one line.

@@ -64,6 +64,8 @@ class Found:
         self.found: list[Entry] = []
         self.read: set[tuple[str, str]] = set()
         """Files and functions of which the text has told already."""
+        self.holders: list[tuple[str, Any, list[str]]] = []
+        """Classes that are no components and have methods which may be, with the names of all of their file."""
         self.static: dict[Any, type] = {}
         """Static methods, and their classes."""
         self.order = {name: index for index, name in enumerate(KINDS)}
@@ -111,10 +113,12 @@ class Found:
                 self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
         own = self._of(source)
         found = [name for _, name, _, _, other, _ in self.found if other.path == source.path]
-        said = {
-            name: why or sorts.judged_within(name, value, found) or sorts.sort_of(name, value, own)
-            for name, (value, why) in unknown.items()
-        }
+        said = dict[str, str]()
+        for name, (value, why) in unknown.items():
+            if not why and sorts.judged_within(name, value, found):
+                self.holders.append((name, value, found))
+            else:
+                said[name] = why or sorts.sort_of(name, value, own)
         for name in definitions:
             said |= sorts.methods_of(name, vars(loaded.module).get(name), [*found, *self._told_of(source)])
         ignored += [f"{name} ({why})" for name, why in said.items()]

@@ -97,8 +97,12 @@ def _named(name: str, sorts: Iterable[str] = BY_WORDS) -> str:
 def judged_within(name: str, thing: Any, found: Iterable[str]) -> str:
     """That methods of a class are judged by themselves, if they are. found: the names of all components."""
     methods = [one.split(".")[1] for one in found if one.startswith(f"{name}.")]
-    why = _takes(thing) if is_module_class(thing) else NO_MODULE_CALLED
-    return JUDGED_WITHIN.format(why, " and its ".join(dict.fromkeys(methods))) if methods else ""
+    return JUDGED_WITHIN.format(holder(thing), " and its ".join(dict.fromkeys(methods))) if methods else ""
+
+
+def holder(thing: Any) -> str:
+    """What a class is that is no component, whatever its methods are."""
+    return _takes(thing) if is_module_class(thing) else NO_MODULE_CALLED
 
 
 def _takes(module: Any) -> str:
