@@ -10,7 +10,7 @@ from torch.nn import Module
 from scratch_transformer import checks, functional
 from scratch_transformer.attention import scaled_dot_product_attention
 from scratch_transformer.nn.cache import KeyValueCache
-from scratch_transformer.nn.linear import Linear, together
+from scratch_transformer.nn.linear import Linear
 from scratch_transformer.nn.normalization import RMSNorm
 
 
@@ -86,10 +86,9 @@ class CausalSelfAttention(Module):
                 that may attend to none yields the bias of o_proj.
         """
         checks.check_features("CausalSelfAttention", x, self.q_proj.in_features)
-        q, k, v = together(x, self.q_proj, self.k_proj, self.v_proj)
-        q = self._heads(q, self.q_norm, turns)  # (B, h, L, D)
-        k = self._heads(k, self.k_norm, turns)  # (B, G, L, D)
-        v = self._heads(v)
+        q = self._heads(self.q_proj(x), self.q_norm, turns)  # (B, h, L, D)
+        k = self._heads(self.k_proj(x), self.k_norm, turns)  # (B, G, L, D)
+        v = self._heads(self.v_proj(x))
         if cache is not None:
             k, v = cache.append(layer, k, v)  # (B, G, S, D)
         heads = scaled_dot_product_attention(

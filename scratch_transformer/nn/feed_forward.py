@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from scratch_transformer import functional
-from scratch_transformer.nn.linear import Linear, together
+from scratch_transformer.nn.linear import Linear
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
@@ -53,8 +53,7 @@ class GatedFeedForward(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(*, d_model) -> (*, d_model)."""
-        gate, up = together(x, self.gate_proj, self.up_proj)
-        return self.down_proj(ACTIVATIONS[self.activation](gate) * up)
+        return self.down_proj(ACTIVATIONS[self.activation](self.gate_proj(x)) * self.up_proj(x))
 
     def extra_repr(self) -> str:
         return f"activation={self.activation!r}"

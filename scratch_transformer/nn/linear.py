@@ -1,4 +1,4 @@
-"""The affine map, and several of the same vectors at once."""
+"""The affine map."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter, init
-from torch.nn.modules import module as torch_module
 
 from scratch_transformer import functional
-from scratch_transformer.by_hand import are_taken
-
-ENOUGH_ROWS = 64
-"""Vectors from which it takes less time to put matrices side by side than to multiply, and go back, through each."""
 
 
 class Linear(Module):
@@ -52,31 +47,3 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-
-
-def together(x: Tensor, *projections: Linear) -> tuple[Tensor, ...]:
-    """What each projection makes of x (*, in_features), its own (*, out_features).
-
-    In training, several small products and their gradients take longer than one large one: their matrices are put
-    side by side, where nobody looks at a single projection.
-    """
-    if not _are_joined(x, projections):
-        return tuple(project(x) for project in projections)
-    weight = torch.cat([project.weight for project in projections])
-    bias = None if projections[0].bias is None else torch.cat([project.bias for project in projections])  # type: ignore
-    return functional.linear(x, weight, bias).split([project.out_features for project in projections], -1)
-
-
-def _are_joined(x: Tensor, projections: tuple[Linear, ...]) -> bool:
-    parameters = [parameter for project in projections for parameter in (project.weight, project.bias)]
-    if not torch.is_grad_enabled() or x.shape[:-1].numel() < ENOUGH_ROWS or not are_taken(x, *parameters):
-        return False
-    needs_gradients = any(parameter is not None and parameter.requires_grad for parameter in parameters)
-    is_one_matrix = all((project.bias is None) == (projections[0].bias is None) for project in projections)
-    return needs_gradients and is_one_matrix and not any(map(_is_watched, projections))
-
-
-def _is_watched(project: Linear) -> bool:
-    """Whether it is of a class of its own, or somebody has a hook on it."""
-    hooks = (project._forward_hooks, project._forward_pre_hooks, project._backward_hooks, project._backward_pre_hooks)
-    return type(project) is not Linear or any(hooks) or torch_module._has_any_global_hook()
