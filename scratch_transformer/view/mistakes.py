@@ -10,7 +10,7 @@ from scratch_transformer.kit.mistakes.attention import ATTENTION
 from scratch_transformer.kit.mistakes.blocks import BLOCKS
 from scratch_transformer.kit.mistakes.decoding import DECODING
 from scratch_transformer.kit.mistakes.embedding import EMBEDDING
-from scratch_transformer.kit.mistakes.normalization import AT_LEAST, NORMALIZATION
+from scratch_transformer.kit.mistakes.normalization import AT_LEAST, NORMALIZATION, TIMES_EPS
 from scratch_transformer.translation.config import Model
 
 CHAPTERS = {
@@ -87,6 +87,7 @@ NO_FORMS = {
     ("A27", "the encoder is given a causal mask too, and no word of the source sees a later one"): UNKNOWN,
     ("B17", "before the first map instead"): UNKNOWN,
     ("LN10", "the mean of |x - μ|"): UNKNOWN,
+    ("LN10", TIMES_EPS): UNKNOWN,
     ("LN3", "1e-5"): "that is the right one here",
     ("LN3", f"{AT_LEAST}, and ε is added to that"): "every token's features vary more",
     ("LN3", f"{AT_LEAST}, and none is added"): "every token's features vary more",
