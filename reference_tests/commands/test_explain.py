@@ -15,6 +15,7 @@ from scratch_transformer.kit.mistakes.attention import (
     ROWS_TOO,
     TARGET_ONLY,
     TURNED_BETWEEN,
+    UNREAD_OF_QUERIES,
     UNTOLD,
     WRITTEN_IN,
 )
@@ -49,7 +50,7 @@ OF_OTHER_FORMS = {
     "A7": {BEHIND_THE_PRESENT},
     "A11": {ROWS_TOO},
     "A15": {OUTPUT_ALONE},
-    "A24": {LENT, TARGET_ONLY, UNTOLD},
+    "A24": {LENT, TARGET_ONLY, UNREAD_OF_QUERIES, UNTOLD},
     "A25": {NOT_ASKED, LENT, BESIDE_A_MASK},
     "A28": {SHARED_BOTH},
     "A30": {TOLD_DEVICE},
