@@ -21,9 +21,9 @@ from scratch_transformer.kit.discover.sandbox import quiet_environment
 from scratch_transformer.kit.discover.target import Source, Target
 from scratch_transformer.kit.report.finding import FAILED, NOT_COMPARED, Report, Result, from_document
 
-SILENCE, MOST_COMPUTED, LEAST_COMPUTED = 20.0, 25.0, 0.05
+SILENCE, MOST_COMPUTED, LEAST_COMPUTED = 20.0, 60.0, 0.05
 """Seconds without an event after which the child is looked at; it is ended if it has computed more since its last event
-than any component may, or hardly at all since the last look: a busy machine alone ends nothing."""
+than any component may with its parts, or hardly at all since the last look: a busy machine alone ends nothing."""
 MOST_RESTARTS = 8
 ROOT = str(Path(__file__).resolve().parents[2])
 START = """

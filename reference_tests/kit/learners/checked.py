@@ -21,7 +21,10 @@ from scratch_transformer.kit.resolve import trial
 from scratch_transformer.kit.resolve.trials import choice, weight_search
 
 BUDGETS = {
-    checks: ("COMPONENT_SECONDS", "MOST_PART", "FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
+    checks: (
+        *("COMPONENT_SECONDS", "MOST_COMPONENT", "MOST_PART"),
+        *("FILE_SECONDS", "SEARCH", "SEARCH_SECONDS", "LEAST_SEARCH"),
+    ),
     choice: ("QUICK", "THOROUGH"),
     search: ("SECONDS",),
     trial: ("SECONDS",),
@@ -41,7 +44,7 @@ def time_to_look(share):
         for module, seconds in USUAL.items():
             given = {name: share * usual for name, usual in seconds.items()}
             if module is checks:
-                stops = {name: seconds[name] for name in ("COMPONENT_SECONDS", "MOST_PART")}
+                stops = {name: seconds[name] for name in ("COMPONENT_SECONDS", "MOST_COMPONENT", "MOST_PART")}
                 given |= {name: MORE * max(share, 1) * usual for name, usual in stops.items()}
             stack.enter_context(mock.patch.multiple(module, **given))
         yield
