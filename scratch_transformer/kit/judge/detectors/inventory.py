@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import file_of, text_of_file
+from scratch_transformer.kit.definitions import codes_of, file_of, text_of_file
 from scratch_transformer.kit.judge.detectors.construction import INITIALISES, empty_is_nan, text_of
 from scratch_transformer.kit.judge.running import running, watched
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -286,7 +286,7 @@ def is_read(module: nn.Module, path: str) -> bool:
     """Whether any method but the constructor reads a part, those of its bases too."""
     classes = [cls for cls in type(module).__mro__ if issubclass(cls, nn.Module) and cls is not nn.Module]
     methods = [member for cls in classes for name, member in vars(cls).items() if name != "__init__"]
-    read = {name for method in methods for name in getattr(getattr(method, "__code__", None), "co_names", ())}
+    read = {name for method in methods for code in codes_of(method) for name in code.co_names}
     return path.rpartition(".")[2] in read
 
 
