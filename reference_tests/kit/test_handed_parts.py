@@ -173,9 +173,9 @@ class RotaryEmbedding(nn.Module):
         self.register_buffer("inv_freq", 1.0 / theta ** (torch.arange(0, dim, 2) / dim), persistent=False)
 
     def forward(self, seq_len: int, device: torch.device, dtype: torch.dtype, position_offset: int = 0):
-        places = torch.arange(position_offset, position_offset + seq_len, device=device, dtype=dtype)
+        places = torch.arange(position_offset, position_offset + seq_len, device=device)
         angle = torch.outer(places, self.inv_freq).repeat(1, 2)
-        return angle.cos(), angle.sin()
+        return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
 class CausalAttention(nn.Module):
