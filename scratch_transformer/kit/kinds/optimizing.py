@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -125,7 +126,8 @@ OF_LINES = {
 }
 OF_ANY_CURVE = ("upside down", "without the least rate", "the least rate is not added")
 """Forms of O7 that a line has as well."""
-LINE = Kind(
+LINE = replace(
+    COSINE,
     name="LinearSchedule",
     what="The learning rate of every step: a rise in a straight line, then a fall in another one.",
     synonyms=(
@@ -133,10 +135,6 @@ LINE = Kind(
         *("lineardecay", "linearlr", "linearlrschedule", "warmuplineardecay", "linearwarmuplineardecay"),
     ),
     source="Devlin et al. 2019, appendix A.2",
-    inputs=("steps",),
-    defaults={"max_lr": 0.3, "min_lr": 0.07, "warmup": 8, "total": 40},
-    build=lambda settings, recipe: canonical.CosineSchedule(dict(settings), recipe),
-    probes=cosine_probes,
     mistakes=("O6", *(f"O7:{form}" for form in OF_ANY_CURVE), "O8"),
     designs=combined(OF_LINES, WARMUPS),
 )

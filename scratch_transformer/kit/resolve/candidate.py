@@ -358,14 +358,18 @@ class Resolved(Candidate):
             return error
 
     def with_added_masks(self) -> Candidate | None:
-        is_added = all(form.polarity == ADDED for _, form in self.plan.masks.values())
-        return None if is_added else self.with_other_masks().get(ADDED)
+        is_added = all(form.polarity == ADDED for form in self._masks_of_tokens().values())
+        return None if is_added else self._with_polarity(ADDED)
 
     def with_other_masks(self) -> dict[str, Candidate]:
-        given = {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
-        if not given:
-            return {}
-        return {of: self._with_forms({p: replace(form, polarity=of) for p, form in given.items()}) for of in POLARITIES}
+        return {of: self._with_polarity(of) for of in POLARITIES} if self._masks_of_tokens() else {}
+
+    def _masks_of_tokens(self) -> dict[str, Form]:
+        """How its masks are given, but for those that are numbers of tokens."""
+        return {p: form for p, (_, form) in self.plan.masks.items() if not form.shape.startswith("lengths")}
+
+    def _with_polarity(self, polarity: str) -> Candidate:
+        return self._with_forms({p: replace(form, polarity=polarity) for p, form in self._masks_of_tokens().items()})
 
     def with_flag(self, name: str, value: bool) -> Candidate:
         other = copy.copy(self)

@@ -36,7 +36,7 @@ from scratch_transformer.kit.resolve.fitness import (
     takes_mask,
     takes_two_sides,
 )
-from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded, training, writing
+from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded, schedules, training, writing
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_linear, is_schedule, is_warmup
 from scratch_transformer.kit.resolve.functions.sizes import is_table
@@ -157,7 +157,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     is_called = is_class and "__call__" in vars(thing) and "mask" not in word  # MaskGenerator projects nothing
     if is_class and not (issubclass(thing, nn.Module) or is_called):
         own = {
-            **dict.fromkeys(("WarmupSchedule", "CosineSchedule", "LinearSchedule"), is_schedule(thing)),
+            **dict.fromkeys(schedules.KINDS, is_schedule(thing)),
             "AdamW": training.is_optimizer(thing),
             "Tokenizer": is_tokenizer(thing),
             **dict.fromkeys(WITHOUT_WEIGHTS, inspect.isfunction(vars(thing).get("forward"))),

@@ -127,6 +127,7 @@ def is_of_rows(function: Any) -> bool:
 
 
 OF_STEPS = ("CosineSchedule", "LinearSchedule")
+"""What is told the number of a step, counted from 0."""
 
 
 def orders(kind: Kind, is_function: bool, keeps: bool = False, rows: bool = False) -> tuple[str, ...]:

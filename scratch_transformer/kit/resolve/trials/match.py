@@ -400,7 +400,7 @@ def _called(
     made: Any, kind: Kind, library: Library, settings: dict[str, Any], used: Mapping[str, Any]
 ) -> Iterator[Outcome]:
     """All ways to call what was made."""
-    first = int(kind.name not in ("CosineSchedule", "LinearSchedule"))
+    first = int(kind.name not in calling.OF_STEPS)
     made = schedules.of_steps(made, first) if schedules.is_schedule(type(made)) else forwards.held(made)
     if around.of_vectors(made, kind, {**kind.defaults, **settings}):
         told = {name: settings.get(name, value) for name, value in kind.defaults.items()}
