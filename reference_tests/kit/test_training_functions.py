@@ -32,6 +32,14 @@ def cos_of(it, lr_max):
 """
 
 
+@pytest.mark.parametrize("steps", ["iterations", "train_steps", "last_iteration_steps"])
+@pytest.mark.parametrize(("old", "new", "ids"), [("", "", []), ("0.5 * (1 +", "(1 +", ["O7"])])
+def test_the_number_of_all_steps_has_many_names(steps, old, new, ids, tmp_path):
+    text = SCHEDULE.replace("cos_cycle_iters", steps).replace("cos_lr_scheduler", "rate_at").replace(old, new)
+    result = check_text(text, tmp_path)["rate_at"]
+    assert (result.kind, result.ids) == ("CosineSchedule", ids), result
+
+
 @pytest.mark.parametrize("name", ["cos_lr_scheduler", "learning_rate_at", "rate_of_step"])
 @pytest.mark.parametrize(("old", "new", "ids"), [("", "", []), ("0.5 * (1 +", "(1 +", ["O7"])])
 def test_a_cosine_schedule_is_known_by_what_it_is_told(name, old, new, ids, tmp_path):
@@ -344,3 +352,46 @@ def test_a_static_method_that_samples_is_a_function(out, ids, tmp_path):
     assert [*results] == ["Sampler.sample_top_k"]
     assert [one.id for one in results["Sampler.sample_top_k"].mistakes] == ids
     assert results["Sampler.sample_top_k"].verdict == ("mistake" if ids else "matches the builtin")
+
+
+ADAM = """
+class Adam(torch.optim.Optimizer):
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            b1, b2 = group["betas"]
+            for p in group["params"]:
+                g = p.grad
+                g = g + group["weight_decay"] * p
+                kept = self.state[p]
+                if not kept:
+                    kept.update(t=0, m=torch.zeros_like(p), v=torch.zeros_like(p))
+                kept["t"] += 1
+                kept["m"] = b1 * kept["m"] + (1 - b1) * g
+                kept["v"] = b2 * kept["v"] + (1 - b2) * g * g
+                m, v = kept["m"] / (1 - b1 ** kept["t"]), kept["v"] / (1 - b2 ** kept["t"])
+                p -= group["lr"] * m / (v.sqrt() + group["eps"])
+"""
+L2 = 'g = g + group["weight_decay"] * p'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "ids"),
+    [
+        ("", "", "Adam", []),
+        (L2, 'p *= 1 - group["lr"] * group["weight_decay"]', "Adam", []),
+        (L2, L2 + '\n                p *= 1 - group["lr"] * group["weight_decay"]', "Adam", ["O2"]),
+        (L2, "pass", "Adam", ["O4"]),
+        ("g * g", "g.abs()", "Adam", ["O5"]),
+        ('kept["v"] / (1 - b2 ** kept["t"])', 'kept["v"]', "Adam", ["O1"]),
+        ("class Adam(", "class AdamW(", "AdamW", ["O2"]),
+        ("    @torch", '    """AdamW, step by step."""\n    @torch', "AdamW", ["O2"]),
+    ],
+)
+def test_of_an_adam_weight_decay_is_a_part_of_the_gradient(old, new, kind, ids, tmp_path):
+    assert old in ADAM
+    (result,) = check_text(ADAM.replace(old, new, 1), tmp_path).values()
+    assert (result.kind, result.ids) == (kind, ids), result

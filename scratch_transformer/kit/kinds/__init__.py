@@ -50,6 +50,7 @@ KINDS: dict[str, Kind] = {
         *(models.TOKEN_ENCODER, models.TOKEN_DECODER, models.SEQ2SEQ, models.GPT, llama.LLAMA),
         *(training.LOSS, training.LOG_LOSS, training.SCHEDULE, decoding.GREEDY, decoding.BEAM),
         *(
+            optimizing.ADAM,
             optimizing.ADAMW,
             optimizing.DECAY_GROUPS,
             optimizing.COSINE,

@@ -28,11 +28,12 @@ def adamw_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 def builtin_adamw(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
-    """torch.optim.AdamW; what shrinks after the step, and the other ε, by its own options, set anew for every step."""
+    """torch.optim's; what shrinks after the step, and the other ε, by its own options, set anew for every step."""
     weights = torch.nn.Parameter(inputs["weights"].clone())
     lr, betas, late = settings["lr"], (settings["beta1"], settings["beta2"]), recipe.decay == "after the step"
     decay = 0.0 if late else settings["weight_decay"]
-    optimizer = torch.optim.AdamW([weights], lr=lr, betas=betas, eps=settings["eps"], weight_decay=decay)
+    builtin = torch.optim.Adam if recipe.decay == "in the gradient" else torch.optim.AdamW
+    optimizer = builtin([weights], lr=lr, betas=betas, eps=settings["eps"], weight_decay=decay)
     found = []
     for t, gradient in enumerate(inputs["gradients"], 1):
         if recipe.adam_eps == "uncorrected":
@@ -65,6 +66,20 @@ ADAMW = Kind(
     },
     oracle=builtin_adamw,
     builtin="torch.optim.AdamW",
+)
+OF_L2 = {
+    "": {"decay": "in the gradient"},
+    "ε on the root of the plain second moment": {"decay": "in the gradient", "adam_eps": "uncorrected"},
+}
+ADAM = replace(
+    ADAMW,
+    name="Adam",
+    what="Moves every weight against its gradient, in steps of about one size; a weight decay is part of the gradient.",
+    synonyms=("adam", "myadam", "adamoptimizer", "customadam"),
+    source="Kingma & Ba 2015, algorithm 1",
+    mistakes=("O1", "O2:beside the step too", "O3", "O4", "O5"),
+    designs={**OF_L2, **{f"a weight decay of its own{', ' * bool(n)}{n}": d for n, d in ADAMW.designs.items()}},
+    builtin="torch.optim.Adam",
 )
 
 

@@ -158,7 +158,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if is_class and not (issubclass(thing, nn.Module) or is_called):
         own = {
             **dict.fromkeys(schedules.KINDS, is_schedule(thing)),
-            "AdamW": training.is_optimizer(thing),
+            **dict.fromkeys(training.OPTIMIZERS, training.is_optimizer(thing)),
             "Tokenizer": is_tokenizer(thing),
             **dict.fromkeys(WITHOUT_WEIGHTS, inspect.isfunction(vars(thing).get("forward"))),
             **({made: True} if (made := mask_makers.kind_of(thing)) else {}),
@@ -289,8 +289,12 @@ BY_CONTENT = {
 }
 """What is known by what it does and is given, whatever it is called."""
 ALONE_IN_THIS = {
-    "Tokenizer": is_tokenizer, "AdamW": training.is_optimizer, "DecayGroups": makes_groups, "LinearSchedule": is_linear,
-}  # fmt: skip
+    "Tokenizer": is_tokenizer,
+    "Adam": lambda thing: training.kind_of_optimizer(thing) == "Adam",
+    "AdamW": lambda thing: training.kind_of_optimizer(thing) == "AdamW",
+    "DecayGroups": makes_groups,
+    "LinearSchedule": is_linear,
+}
 """What is of this kind if it looks like that, and of no other."""
 
 

@@ -137,7 +137,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False, rows: bool = Fals
     """
     if rows and kind.name in ("LayerNorm", "RMSNorm"):
         return batching.ALONE, *USUAL
-    if kind.name in ("AdamW", "DecayGroups", "GradientClipping", "Sampling", "Tokenizer", *OF_STEPS):
+    if kind.name in ("Adam", "AdamW", "DecayGroups", "GradientClipping", "Sampling", "Tokenizer", *OF_STEPS):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import names_in, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.optimizing import NEUTRAL
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -21,7 +21,8 @@ from scratch_transformer.kit.resolve.functions import grouping, tokenizing
 from scratch_transformer.kit.resolve.functions.grouping import OPTIMIZER
 from scratch_transformer.kit.resolve.names.words import plain
 
-KINDS = ("AdamW", "DecayGroups", "GradientClipping", "Sampling", "Tokenizer")
+OPTIMIZERS = ("Adam", "AdamW")
+KINDS = (*OPTIMIZERS, "DecayGroups", "GradientClipping", "Sampling", "Tokenizer")
 SAMPLING = {
     "temperature": ("temperature", "temp", "tau", "t", "tmp"),
     "top_k": ("topk", "k"),
@@ -38,6 +39,18 @@ def is_optimizer(thing: Any) -> bool:
         return False
     first = next((p.name for p in parameters_of(thing) if p.name != "self"), "")
     return callable(getattr(thing, "step", None)) and plain(first).startswith("param")
+
+
+def kind_of_optimizer(thing: Any) -> str:
+    """Adam, of a class that is called so and that says nothing of AdamW; AdamW of any other optimizer; else ""."""
+    if not is_optimizer(thing):
+        return ""
+    is_plain = "adam" in plain(thing.__name__) and not DECOUPLED.search(source_of(thing))
+    return "Adam" if is_plain else "AdamW"
+
+
+DECOUPLED = re.compile(r"(?i)adam_?w(?!ith)|decoupled")
+"""What a class says of AdamW's weight decay, in its name, its words or its code."""
 
 
 def takes_logits(thing: Any) -> bool:
@@ -76,7 +89,7 @@ def clips(thing: Any) -> bool:
 def told(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that something can be told; the others are neutral."""
     words = [plain(p.name) for p in parameters_of(thing)]
-    if kind.name == "AdamW" and not set(words) & set(OPTIMIZER["weight_decay"]):
+    if kind.name in OPTIMIZERS and not set(words) & set(OPTIMIZER["weight_decay"]):
         return {"weight_decay": 0.0}
     if kind.name == "Tokenizer":
         return tokenizing.told(thing)
@@ -91,7 +104,7 @@ def reading(
     """Something of these kinds as a function of their inputs. judged: what of the learner's was judged already."""
     if kind.name == "Tokenizer":
         return tokenizing.reading(thing, settings)
-    if kind.name == "AdamW":
+    if kind.name in OPTIMIZERS:
         return _stepping(thing, settings)
     if kind.name == "DecayGroups":
         return grouping.reading(thing, settings, judged)

@@ -122,6 +122,7 @@ SETTINGS: dict[str, str] = {
         cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc
         cosineiters numiterations annealingiters numsteps decaysteps lrdecaysteps cosinecycle maxit cosineannealingiters
         cosinecyclesteps totaliterations tcosine tmax total totalupdates maxiterations cosineannealingsteps
+        iterations iters niterations
     """,
     "factor": "factor scale lrmul lrscale initlr lrfactor k multiplier",
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
@@ -202,6 +203,8 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
     ((VECTORS, SIZE), {"batch"}, ("d_model",)),
     (({"cos", "cosine", "anneal", "annealing"}, {"step", "steps", "iter", "iters", "iterations", "it", "cycle", "end"}),
      {"warmup"}, ("total",)),
+    (({"train", "training", "total", "last"}, {"step", "steps", "iter", "iters", "iterations", "updates"}),
+     {"warmup", "batch", "log", "save", "eval", "accumulation"}, ("total",)),
     (({"lr"}, {"min", "minimum", "final", "end"}), set(), ("min_lr",)),
     (({"lr"}, {"max", "maximum", "peak", "base"}), set(), ("max_lr",)),
     (({"learning"}, {"rate"}, {"min", "minimum", "final", "end"}), set(), ("min_lr",)),
