@@ -115,6 +115,25 @@ def test_a_flag_of_a_config_is_no_number_and_two_vocabularies_share_nothing():
     assert (made.model_dim, *flags) == (12, False, False, True)
 
 
+def test_of_several_configs_a_class_is_given_that_which_has_little_besides_what_it_reads():
+    @dataclasses.dataclass
+    class LayerConfig:
+        width: int
+        heads: int
+        dropout: float = 0.1
+
+    @dataclasses.dataclass
+    class AttentionConfig:
+        width: int
+        heads: int
+
+    parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    there, values = {cls.__name__: cls for cls in (LayerConfig, AttentionConfig)}, Values({"d_model": 12}, {})
+    for read, cls in (({"width"}, AttentionConfig), ({"width", "dropout"}, LayerConfig)):
+        assert type(config.instances(parameter, there, values, read, None)[0]) is cls
+        assert ("dropout" in values.used) == (cls is LayerConfig)  # else its class is asked where it drops out
+
+
 class Part:
     def __init__(self, width, is_normed=False, kinds=("full",)):
         self.width, self.is_normed, self.kinds = width, is_normed, kinds

@@ -207,9 +207,14 @@ def instances(
         annotation = type(own)
     classes = [annotation] if inspect.isclass(annotation) and annotation not in (parameter.empty, dict) else []
     others = [c for n, c in namespace.items() if inspect.isclass(c) and plain(n).endswith(ENDINGS) and c not in classes]
-    classes += sorted(others, key=lambda cls: _lacks(cls, read))
-    made = [made for made in (_instance(cls, value, owner) for cls in classes[:3]) if made is not None]
-    made = [one for one in made if not _lacks(one, read)] or made
+    classes += sorted(others, key=lambda cls: (_lacks(cls, read), _spares(cls, read)))
+    made: list[Any] = []
+    for cls in classes[:3]:
+        one = _instance(cls, value, owner)
+        if one is not None and not _lacks(one, read):
+            made = [one]
+            break  # before what another class's config asks for, a dropout say, seems to be asked for here
+        made += [] if one is None else [one]
     present = [own] if isinstance(own, Mapping) else []
     present += [d for name, d in namespace.items() if is_config_name(name) and holds_values(d)]
     present = sorted(present, key=lambda one: _lacks(one, read))
@@ -247,6 +252,11 @@ def _lacks(config: Any, read: Collection[str]) -> int:
         return sum(name not in config for name in read)
     fields = getattr(config, "__annotations__", {})
     return sum(not hasattr(config, name) and name not in fields for name in read)
+
+
+def _spares(cls: type, read: Collection[str]) -> int:
+    """How many fields it has besides: of two configs, that of a class which takes no dropout has none."""
+    return len({name for one in cls.__mro__ for name in vars(one).get("__annotations__", ())} - set(read))
 
 
 def is_config_name(name: str) -> bool:
