@@ -360,3 +360,33 @@ class MultiHeadAttention:
 def test_matrices_of_ones_own_may_be_kept_either_way_round(tmp_path):
     found = check_text("import numpy as np\n" + OF_ARRAYS, tmp_path)["MultiHeadAttention"]
     assert (found.verdict, found.severe) == ("mistake", ["A28"])
+
+
+CUT_ONE_BY_ONE = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.num_heads, self.d_k = num_heads, d_model // num_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        B = query.size(0)
+        q = self.w_q(query).view(B, -1, self.num_heads, self.d_k).transpose(1, 2)
+        k = self.w_k(key).view(B, -1, self.num_heads, self.d_k).transpose(1, 2)
+        v = self.w_v(value).view(B, -1, self.num_heads, self.d_k).transpose(1, 2)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(self.d_k)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -math.inf)
+        return self.w_o((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, -1, self.num_heads * self.d_k))
+"""
+
+
+@pytest.mark.parametrize("line, which", [(9, "queries"), (10, "keys"), (11, "values")])
+def test_one_of_three_whose_heads_are_split_by_view_alone(line, which, tmp_path):
+    lines = CUT_ONE_BY_ONE.splitlines()
+    lines[line] = lines[line].replace("-1, self.num_heads", "self.num_heads, -1").replace(".transpose(1, 2)", "")
+    result = check_text("\n".join(lines), tmp_path)["MultiHeadAttention"]
+    assert result.severe == ["A13"] and not result.unexplained
+    (found,) = (mistake for mistake in result.mistakes if mistake.id == "A13")
+    assert found.form == f"the {which} alone"
+    assert lines[line].strip() in found.code[2], (found.where, found.code)

@@ -64,6 +64,7 @@ NO_FORMS = {
     ("A4", "filled with +inf"): UNKNOWN,
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
+    **{("A13", f"the {which} alone"): UNKNOWN for which in ("queries", "keys", "values")},
     ("A13", "heads stay behind the tokens: those of one token attend to each other, and tokens never do"): UNKNOWN,
     ("A13", "one head of all features"): UNKNOWN,
     ("A13", "one head of all features, merged as if there were several"): UNKNOWN,

@@ -91,7 +91,7 @@ class Attention(nn.Module):
             q, k, v = self._turned(q, k, v)
         if self.is_wide:  # all features of a query at once, as in OLMo 2
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k, v = self._split(q, h), self._split(k, kv), self._split(v, kv)
+        q, k, v = self._split(q, h, "queries"), self._split(k, kv, "keys"), self._split(v, kv, "values")
         if not self.is_wide:
             q, k = self.q_norm(q), self.k_norm(k)
         q, k, v = self._turned(q, k, v) if is_late else (q, k, v)
@@ -116,11 +116,11 @@ class Attention(nn.Module):
             return x.repeat(1, times, 1, 1)
         return x.repeat_interleave(times, 1)
 
-    def _split(self, x: Tensor, heads: int) -> Tensor:
+    def _split(self, x: Tensor, heads: int, which: str) -> Tensor:
         B, L, E = x.shape
         if self.recipe.split == "not at all":
             return x[:, None]
-        if self.recipe.split == "view":
+        if self.recipe.split in ("view", f"view of {which}"):
             return x.reshape(B, heads, L, E // heads)
         if self.recipe.split == "behind the tokens":  # the heads of a token are in the place of tokens
             return x.reshape(B, L, heads, E // heads)

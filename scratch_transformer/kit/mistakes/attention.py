@@ -389,6 +389,7 @@ print("after one call:", mask)
         mathematics="right: head h of token t has the features h·d_k … (h+1)·d_k - 1 of token t",
         changes={
             "": {"split": "view"},
+            **{f"the {which} alone": {"split": f"view of {which}"} for which in ("queries", "keys", "values")},
             "every h-th feature": {"split": "interleaved"},
             AMONG_HEADS: {"split": "behind the tokens", "merge": "as they are"},
             ONE_HEAD: {"split": "not at all"},

@@ -144,9 +144,8 @@ print("with the last cosine left out:", pe.shape)
     Mistake(
         id="P2",
         title="other frequencies",
-        does="The exponent of 10000 is not 2i/d_model: it is doubled (2i runs over even numbers already), or the "
-        "cosine "
-        "has another one than the sine beside it.",
+        does="The frequencies are not 1 / 10000^(2i/d_model): the exponent is another one (doubled, as 2i runs over "
+        "even numbers already), or the base is, or the cosine has another frequency than the sine beside it.",
         expected="Sine and cosine of a pair have one frequency, 1 / 10000^(2i/d_model). The authors' own code divides "
         "by d_model - 2 in the exponent, so that the last one is 1: that is as good.",
         fix="torch.exp(torch.arange(0, d_model, 2) * (-math.log(10000.0) / d_model)) for sine and cosine alike.",

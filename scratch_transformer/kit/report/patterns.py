@@ -140,6 +140,13 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A38", OWN_VALUE): rf"{WEIGHED}|(att|weight|prob|score)\w*(\[.*\]|\.\w+\(.*\))? \*",
     ("A23", "features before heads"): r"stack\(.*-1\)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
+    **{
+        (
+            "A13",
+            f"the {which} alone",
+        ): rf"(?i)^\s*x?{which[0]}\w* *=[^=].*(view|reshape)\((?!.*(transpose|permute|swapaxes))"
+        for which in ("queries", "keys", "values")
+    },
     **{("A13", form): rf"(?i)^\s*q\w*(, *\w+)* *=[^=]|{PRODUCTS}" for form in ONE_HEADS},
     ("P2", "the cosine has the next exponent"): r"cos\(.*(10_?000|1e4|pow|exp)|1::2.*cos\((?!.*1::2)",
     ("A4", ""): r"masked_fill_?\(.*(?i:eps|tiny|1e-\d)|^(?!.*mask\w*[^*=]*\* *\w*mask).*"
