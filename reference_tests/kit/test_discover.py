@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reference_tests.kit.learners.checked import reported
+from reference_tests.kit.learners.checked import reported, written
 from scratch_transformer.kit.discover import decorated, load, placeholders, repair, survey
 from scratch_transformer.kit.discover.installing import how_to_install
 from scratch_transformer.kit.discover.target import NotFound, Source, find
@@ -386,3 +386,27 @@ def test_pip_knows_some_modules_by_another_name():
     assert how_to_install("einops") == "pip install einops"
     assert how_to_install("tensorboardX") == "pip install tensorboardX"
     assert "a file of your own" in how_to_install("addAndNorm")
+
+
+OF_ANOTHER_VERSION = """
+from typing import Any, override
+from torch import Tensor, unheard_of
+from functools import newer_than_this
+
+class RMSNorm(nn.Module):
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    @override
+    def forward(self, x: Tensor) -> Any:
+        return self.scale * x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps)
+"""
+
+
+def test_what_another_version_has_is_no_package_that_is_not_installed(tmp_path):
+    report = reported(written(OF_ANOTHER_VERSION, tmp_path))
+    assert [(result.name, result.verdict) for result in report.results] == [("RMSNorm", "matches the builtin")]
+    (said,) = report.problems
+    assert "'unheard_of'" in said and "not installed" not in said

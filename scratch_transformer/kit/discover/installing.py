@@ -44,4 +44,6 @@ def lacking(module: str | None) -> str:
     folders = [Path(folder) for folder in getattr(found, "__path__", ())]
     if any("site-packages" in folder.parts for folder in folders):
         return f"there is no {name} in the {package} that is installed"
+    if package.partition(".")[0] in sys.stdlib_module_names:
+        return f"there is no {name} in this Python's {package}"
     return f"there is no {name} in {package.replace('.', '/')}{'/' if folders else '.py'}"

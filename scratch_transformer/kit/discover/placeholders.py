@@ -65,7 +65,7 @@ def stand_in(
         if isinstance(node, ast.Import):
             _import(alias, package, module)
         elif alias.name != "*":
-            known = getattr(sys.modules.get(f"{node.module}"), alias.name, None) if own else None
+            known = getattr(sys.modules.get(f"{node.module}"), alias.name, None)
             missing = _missing(alias.name, package, own, node, error)
             setattr(module, alias.asname or alias.name, known or familiar.named(alias.name, package) or missing)
     for name in names:
@@ -74,7 +74,8 @@ def stand_in(
 
 def _missing(name: str, package: str, own: str, node: ast.stmt, error: Exception) -> Missing:
     if not own:
-        return Missing(package, lacking(error.name) if isinstance(error, ModuleNotFoundError) else "")
+        asked = error.name if isinstance(error, ModuleNotFoundError) else f"{getattr(node, 'module', '')}.{name}"
+        return Missing(package, lacking(asked))
     return Missing(package, f"there is no {name} in {own}", (getattr(node, "module", None) or "", name))
 
 

@@ -16,9 +16,12 @@ import inspect
 import os
 import sys
 import types
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import typing_extensions
 
 from scratch_transformer.kit.discover import hyperparameters
 from scratch_transformer.kit.discover.axes_by_name import einsum, einx, layer, parse_shape, rearrange, reduce, repeat
@@ -173,9 +176,17 @@ def install(home: str = "") -> None:
     """
     _FINDER.homes |= {home} if home else set()
     without_profiler()
+    with_newer_names()
     importlib.metadata.version = _version
     if _FINDER not in sys.meta_path:
         sys.meta_path.append(_FINDER)
+
+
+def with_newer_names() -> None:
+    """What typing has in a newer Python only, from typing_extensions, which torch brings: from typing import override."""
+    for name in typing_extensions.__all__:
+        if not hasattr(typing, name):
+            setattr(typing, name, getattr(typing_extensions, name))
 
 
 def used() -> list[str]:
