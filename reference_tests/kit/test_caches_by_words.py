@@ -46,3 +46,48 @@ def test_a_cache_that_is_not_used_gives_nothing_else(tmp_path):
     text = ATTENTION.replace("self.ASKED ==", "self.mode.upper() ==").replace("BEGIN", "0")
     result = check_text(text, tmp_path)["CausalSelfAttention"]
     assert (result.severe, TOLD in result.notes) == ([], False), result
+
+
+MUST_BE_GIVEN = """
+class CausalSelfAttention(nn.Module):
+    def __init__(self, width, heads, dropout=0.0):
+        super().__init__()
+        assert width % heads == 0
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x, kv_cache: Optional[torch.Tensor]):
+        q, k, v = (y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if kv_cache is not None:
+            before = kv_cache.unbind(0)
+            k, v = torch.cat((before[0], k), 2), torch.cat((before[1], v), 2)
+        scores = q @ k.mT / math.sqrt(k.shape[-1])
+        hidden = torch.ones(scores.shape[-2:], device=x.device).triu(1 + k.shape[2] - q.shape[2]) == 1
+        weights = self.drop(scores.masked_fill(hidden, -math.inf).softmax(-1))
+        y = self.out((weights @ v).transpose(1, 2).flatten(2))
+        return y, None if kv_cache is None else torch.stack((k, v))
+
+class Block(nn.Module):
+    def __init__(self, width, heads, dropout=0.0):
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(width), CausalSelfAttention(width, heads, dropout)
+        self.norm2, self.inner = nn.LayerNorm(width), nn.Linear(width, 4 * width)
+        self.outer = nn.Linear(4 * width, width)
+        self.drop1, self.drop2, self.drop3 = (nn.Dropout(dropout) for _ in range(3))
+
+    def forward(self, x, kv_cache: Optional[torch.Tensor]):
+        y, kv_cache = self.attention(self.norm1(x), kv_cache)
+        x = x + self.drop1(y)
+        return x + self.drop3(self.outer(self.drop2(self.inner(self.norm2(x)).relu()))), kv_cache
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ids"),
+    [("", "", []), ("math.sqrt(k.shape[-1])", "k.shape[-1]", ["A1"]), (": Optional[torch.Tensor]", "", [])],
+)
+def test_a_cache_that_must_be_given_is_none_at_first(old, new, ids, tmp_path):
+    found = check_text("from typing import Optional\n" + MUST_BE_GIVEN.replace(old, new), tmp_path)
+    assert found["CausalSelfAttention"].ids == ids
+    assert not any(result.unexplained or result.replaced for result in found.values()), found

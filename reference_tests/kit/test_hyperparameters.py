@@ -151,6 +151,25 @@ def test_what_a_part_takes_by_default_is_what_a_config_has_under_its_name():
         found["norms"]
 
 
+class OfPartOfAnotherName:
+    def __init__(self, cfg):
+        self.part = Part(cfg["width"], is_normed=cfg["with_norm_or_not"], kinds=cfg.sorts + (cfg["more"],))
+
+
+class Holding:
+    def __init__(self, cfg):
+        self.parts = [OfPartOfAnotherName(cfg) for _ in range(2)]
+
+
+def test_what_is_handed_on_by_another_name_is_what_a_part_takes_by_default_under_that():
+    for owner in (OfPartOfAnotherName, Holding):
+        found = config.Config(Values({"d_model": 12}, {}), None, owner)
+        assert found["with_norm_or_not"] is False
+        for name in ("sorts", "more"):
+            with pytest.raises(KeyError):
+                found[name]
+
+
 def test_a_config_may_take_its_values_by_name_alone_and_keep_them_as_they_are():
     class Config:
         def __init__(self, *, emb_dim=768, n_heads=12):

@@ -365,6 +365,16 @@ class Norm(nn.Module):
 """
 
 
+TURNED = """
+import torch
+from torch import nn
+class Turn(nn.Module):
+    def forward(self, x, cos, sin):
+        first, second = x[..., ::2], x[..., 1::2]
+        return torch.cat((first * cos - second * sin, first * sin + second * cos), -1)
+"""
+
+
 @pytest.fixture
 def learner(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
@@ -373,7 +383,8 @@ def learner(tmp_path, monkeypatch):
                "explained_norm": EXPLAINED, "whole_stacks": STACKS,
                "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED,
                "sublayers_in_turn": SUBLAYERS, "deviated_norm": DEVIATION, "norm_of_both": TOGETHER,
-               "scores_in_place": IN_PLACE, "barely_hidden": BARELY}  # fmt: skip
+               "scores_in_place": IN_PLACE, "barely_hidden": BARELY,
+               "turned_words": TURNED}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -385,6 +396,11 @@ def test_a_signature_is_no_place_to_look_at(learner):
     layer = learner("signed_layer").Layer
     assert place("A29", "", layer)[1:3] == (11, [])
     assert place("A24", "", layer)[1:3] == (11, [])
+
+
+def test_turned_features_are_put_together_at_the_line_to_look_at(learner):
+    found = place("R10", "", learner("turned_words").Turn)
+    assert found.line == 7
 
 
 def test_a_deviation_that_comes_with_the_mean_is_the_line(learner):

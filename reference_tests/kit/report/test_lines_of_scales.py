@@ -62,3 +62,21 @@ def test_where_it_is_made_is_shown_and_mended(head, scale, use, put, heads):
 def test_where_it_is_only_told_or_right_the_scores_are_shown(scale, use, form, heads):
     cls, lines = heads(MADE, scale, use)
     assert lines[place("A1", form, cls).line - 1].strip() == f"scores = {use}"
+
+
+@pytest.mark.parametrize("scale, use, line", [
+    ("scale = self.d_k ** -0.5", "(q * self.scale) @ k.mT / math.sqrt(self.d_k)", "scores = "),
+    ("d = 1", "1\n        q = q * self.d_k ** -0.5\n        scores = q @ k.mT / self.d_k ** 0.5", "q = q * "),
+    ("d = 1", "1\n        q /= self.d_k ** 0.5\n        scores = q @ k.mT\n        scores /= self.d_k ** 0.5", "q /="),
+])  # fmt: skip
+def test_of_what_scales_twice_the_first_is_shown_and_the_fix_is_to_leave_one_out(scale, use, line, heads):
+    cls, lines = heads(MADE, scale, use)
+    found = place("A1", "divided by d_k", cls)
+    assert lines[found.line - 1].strip().startswith(line) and not found.put and "leave" in found.fix
+    other = place("A1", "divided by √d_model", cls)
+    assert not other.fix
+
+
+def test_what_divides_by_something_else_than_a_root_is_the_line(heads):
+    cls, lines = heads(MADE, "d = 1", "q @ k.mT / k.shape[-1]")
+    assert lines[place("A1", "divided by d_k", cls).line - 1].strip() == "scores = q @ k.mT / k.shape[-1]"

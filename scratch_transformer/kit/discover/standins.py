@@ -182,9 +182,16 @@ def install(home: str = "") -> None:
         sys.meta_path.append(_FINDER)
 
 
+NEWER_NAMES = (
+    *("override", "Self", "Never", "assert_never", "LiteralString", "Required", "NotRequired", "Unpack", "TypeIs"),
+    *("ReadOnly", "reveal_type"),
+)
+"""What annotations are written with. Of others, as of a TypeVar with defaults, packages ask whether they are there."""
+
+
 def with_newer_names() -> None:
-    """What typing has in a newer Python only, from typing_extensions, which torch brings: from typing import override."""
-    for name in typing_extensions.__all__:
+    """What typing has in a newer Python, from typing_extensions, which torch brings: from typing import override."""
+    for name in NEWER_NAMES:
         if not hasattr(typing, name):
             setattr(typing, name, getattr(typing_extensions, name))
 

@@ -48,6 +48,8 @@ FIXES = {
 """Where that is so."""
 MERGES = {("A23", "not transposed back")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
+SCALED_TWICE = ("A1", "divided by d_k")
+ONCE = "Once is enough: leave this out, as the products are scaled too, or leave that out."
 UNSCALED = {("A1", "not scaled"), ("A1", "divided after the softmax")}
 """Not made by the number that scores are scaled with."""
 LAST = {*MERGES, ("B17", "at the end too"), ("B23", OF_NETWORK), ("O10", GONE_THROUGH)}
@@ -154,6 +156,9 @@ def _found(
             rewritten = fixed(id, form, [lines[number].rstrip("\n")])
             put = rewritten[1] if rewritten else []
             return _of_its_kind(id, form, lines[number], inspect.getsourcefile(one) or "", start + number, put)
+    for one in definitions if (id, form) == SCALED_TWICE else ():
+        if (number := scales.twice(one)) is not None:
+            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [], ONCE)
     for one in definitions if (id, form) not in UNSCALED and id == "A1" else ():
         if (scale := scales.made(one)) is not None:
             return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + scale[0], scale[1])

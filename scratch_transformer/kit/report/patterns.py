@@ -45,6 +45,7 @@ PATTERNS: dict[str, str] = {
     "K1": r"cat\(|\w*(cache|past)\w*(\[.*\])? *=[^=]|\.(update|append)\(",
     "R1": r"::2\]|chunk\(|view_as_complex|unflatten|stack\(|repeat_interleave", "R2": r"\*\*.*/|pow\(|exp\(",
     "R5": r"(?i)=.*\b\w*(rot|rope)\w*\(|arange\(",
+    "R10": r"cat\(|stack\(|flatten\(|view\(",
     "R3": r"(?i)\b\w?v(alues?)?(_\w+)?\b.*=.*(rot|rope|(?-i:\bR\b))", **dict.fromkeys(("R7", "R8"), TURNS),
     "R4": r"(?i)=.*(rot|rope)\w*\(", "R6": r"- *\w|cat\(|stack\(",
     "G3": r"repeat|expand|tile\(", "G1": r"silu|gelu|relu|sigmoid|act\w*\(", "G2": r" \+ ",
@@ -94,6 +95,7 @@ OTHERWISE = {
     "G3": r"view\(|reshape\(|permute\(",
     "B27": r"torch\.tensor\(|\bround\(",
     "B7": r"(?i)[gr]elu|silu|\bact\w*\(",
+    "A1": r"(?i)( @ |matmul\(|bmm\(|einsum\(|scores).* [*/]=? ",
 }  # fmt: skip
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent; a
 network without any dropout."""

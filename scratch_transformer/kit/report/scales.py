@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from scratch_transformer.kit.definitions import assignments, source_of, tree_of
 
@@ -41,6 +41,35 @@ def made(definition: Any) -> tuple[int, list[str]] | None:
         if new != line:
             return value.lineno - 1, [new] if width and value.end_lineno == value.lineno else []
     return None
+
+
+ROOT = re.compile(r"(?i)sqrt|\*\* *\(?-? *(0?\.5|1 ?/ ?2)|scal")
+TURNED_TO_SCORES = re.compile(r"(?i)^(self\.)?_?[qk](s|_?heads?|uer(y|ies)|eys?)?(_\w+)?$")
+"""What queries and keys are called."""
+
+
+def twice(definition: Any) -> int | None:
+    """The line of a class or function, from 0, that scales queries or keys, where their products are scaled as well."""
+    tree = tree_of(definition)
+    for function in ast.walk(tree) if tree is not None else ():
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        scaled = [node for node in ast.walk(function) if _is_scaling(node)]
+        first = [node for node in scaled if TURNED_TO_SCORES.search(_scaled(node)) and not SCORES.search(_scaled(node))]
+        if first and any(SCORES.search(ast.unparse(node)) or "score" in ast.unparse(node) for node in scaled):
+            return first[0].lineno - 1
+    return None
+
+
+def _is_scaling(node: ast.AST) -> TypeGuard[ast.BinOp | ast.AugAssign]:
+    """Whether something is multiplied with, or divided by, a root or what is called a scale."""
+    by = node.right if isinstance(node, ast.BinOp) else node.value if isinstance(node, ast.AugAssign) else None
+    is_of_sizes = by is None or not isinstance(getattr(node, "op", None), (ast.Mult, ast.Div))
+    return not is_of_sizes and ROOT.search(ast.unparse(by or node)) is not None
+
+
+def _scaled(node: ast.BinOp | ast.AugAssign) -> str:
+    return ast.unparse(node.left if isinstance(node, ast.BinOp) else node.target)
 
 
 def _uses(tree: ast.ClassDef) -> Iterator[tuple[str, bool]]:

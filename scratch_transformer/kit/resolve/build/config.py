@@ -349,9 +349,13 @@ def _known(names: list[str], cls: type, value: Value, given: Mapping[str, Any] |
 
 
 def _by_default(owner: Any, name: str) -> Any:
-    """What a part of a class takes by default under this name, Part(normed=cfg["normed"]); Unknown if nothing."""
+    """What a part of a class takes by default under this name, Part(normed=cfg["normed"]), or under that which it is
+    handed on by, Part(normed=cfg["use_it"]); Unknown if nothing.
+    """
     parts = leads_to(owner) if isinstance(owner, type) else ()
-    asked = [p.default for part in parts for p in parameters_of(part) if p.name == name]
+    read = rf"""(\w+) ?= ?[\w.]+(?:\.{name}\b|\[['"]{name}['"]\])(?! *[-+*/%(.\[])"""
+    names = {name, *(found for part in (owner, *parts) for found in re.findall(read, source_of(part)))}
+    asked = [p.default for part in parts for p in parameters_of(part) if p.name in names]
     return next((default for default in asked if default is not inspect.Parameter.empty), Unknown)
 
 

@@ -53,7 +53,7 @@ from scratch_transformer.kit.resolve.names.words import plain, words
 CONSTANTS: dict[str, Any] = {
     "training": False, "train": False, "returnattention": False, "returnattn": False, "needweights": False,
     "returnweights": False, "iscausal": False, "causal": False, "usecache": False, "returnattentionweights": False,
-    "usekvcache": False, "kvcache": False, "usecaching": False,
+    "usekvcache": False, "usecaching": False,
 }  # fmt: skip
 
 
@@ -83,6 +83,7 @@ FIXED: dict[str, Any] = {
     **dict.fromkeys(("temperature", "repetitionpenalty", "penalty"), 1.0),
     "topk": None,
     "topp": None,
+    "kvcache": None,
 }
 """For required parameters of functions that are no settings of the kind."""
 
