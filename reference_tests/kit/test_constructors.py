@@ -439,6 +439,28 @@ def test_a_list_of_modules_by_default_was_to_be_an_annotation():
     assert next(ways).args["layers"] is made
 
 
+class OfOneStyle(nn.Module):
+    def __init__(self, width, ffn_style, act_style):
+        super().__init__()
+        if ffn_style.strip().lower() not in ("plain", "gated"):
+            raise ValueError(ffn_style)
+        self.style, self.activation = ffn_style, {"none": nn.Identity(), "relu": nn.ReLU()}[act_style.lower()]
+
+
+class HandsItsStyleOn(nn.Module):
+    def __init__(self, width, ffn_style, act_style):
+        super().__init__()
+        self.network = OfOneStyle(width, ffn_style, act_style)
+
+
+@pytest.mark.parametrize("cls", [OfOneStyle, HandsItsStyleOn])
+def test_a_word_in_another_spelling_is_a_word_and_no_part(cls):
+    parts = {"ffn_style": [lambda: nn.Linear(12, 12)]}
+    first = next(construct.attempts(cls, {"d_model": 12}, {}, lambda name: parts.get(name, []), {}))
+    assert (first.args["ffn_style"], first.args["act_style"]) == ("plain", "none")
+    first.build()
+
+
 BY_NAME = """
 def activation_by_name(name):
     return {"relu": nn.ReLU, "gelu": nn.GELU}[name.lower()]()

@@ -3,9 +3,12 @@
 import re
 
 import pytest
+import torch
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.mistakes.attention import UNREAD, UNREAD_OF_QUERIES
+from scratch_transformer.kit.resolve.call import unread
+from scratch_transformer.kit.resolve.call.plan import Plan
 
 pytestmark = pytest.mark.long
 
@@ -106,3 +109,17 @@ def test_queries_need_no_mask(name, is_needed, tmp_path):
     assert result.severe == (["A24"] if is_needed else []), result
     (found,) = [one for one in result.mistakes if one.id == "A24"]
     assert found.form == (UNREAD if is_needed else UNREAD_OF_QUERIES) and name in found.evidence
+
+
+def decoded(x, m, m_mask, pad_mask):
+    return x + m.mean() + m_mask.sum()
+
+
+def test_what_is_called_m_is_no_mask_where_it_is_what_the_encoder_gives():
+    tensors = {"x": torch.randn(2, 3), "m": torch.randn(2, 3), "m_mask": torch.ones(2, 3), "pad_mask": None}
+
+    def run(plan):
+        given = {name: tensors[of] for name, of in plan.arguments.items()}
+        return decoded(**tensors | plan.constants | given)
+
+    assert unread.masks(decoded, Plan({"x": "x", "m": "m"}), run) == ("pad_mask",)

@@ -22,6 +22,8 @@ MOST_DEEP = 4
 LISTS = (nn.ModuleList, list, tuple, enumerate, zip)
 TENSORS = ("tensor", "as_tensor", "LongTensor", "IntTensor", "FloatTensor")
 """What makes a tensor of numbers: of range(count), which are positions then."""
+OF_TEXTS = ("lower", "upper", "casefold", "strip", "title", "capitalize")
+"""What makes another spelling of a word, before it is compared: kind.lower() == "gelu"."""
 OF_DICTIONARIES = ("get", "items", "keys", "values", "pop", "update", "copy", "setdefault", "__dict__")
 
 
@@ -222,11 +224,11 @@ class _Reader(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         use = self.use(node.value)
         if use is not None:
-            use.attributes |= {node.attr} - set(OF_DICTIONARIES)
+            use.attributes |= {node.attr}.difference(OF_DICTIONARIES, OF_TEXTS)
         self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        looked_up = self.use(node.slice)
+        looked_up = self.use(_spelled(node.slice))
         if looked_up is not None:
             looked_up.compared += self._words(node.value)
         if isinstance(node.slice, ast.Constant) and node.slice.value == 0:
@@ -256,7 +258,7 @@ class _Reader(ast.NodeVisitor):
             self._meant(base, "rope_base")
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        use = self.use(node.left)
+        use = self.use(_spelled(node.left))
         if use is not None:
             values = [part for other in node.comparators for part in getattr(other, "elts", [other])]
             use.compared += [part.value for part in values if isinstance(part, ast.Constant) and part.value is not None]
@@ -296,7 +298,7 @@ class _Reader(ast.NodeVisitor):
             called.applied = True
         if isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop") and node.args:
             use, key = self.use(node.func.value), node.args[0]
-            looked_up = self.use(key)
+            looked_up = self.use(_spelled(key))
             if looked_up is not None:
                 looked_up.compared += self._words(node.func.value)
             if use is not None and isinstance(key, ast.Constant):
@@ -374,6 +376,13 @@ class _Reader(ast.NodeVisitor):
 def _name_of(target: ast.expr) -> str:
     """Of a variable or an attribute; "" for anything else."""
     return str(getattr(target, "id", getattr(target, "attr", "")))
+
+
+def _spelled(node: ast.expr) -> ast.expr:
+    """The word whose other spelling an expression is: kind, of kind.strip().lower()."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in OF_TEXTS:
+        node = node.func.value
+    return node
 
 
 def _number(node: ast.expr) -> int | None:

@@ -44,7 +44,10 @@ def masks(function: Callable[..., Any], plan: Plan, run: Callable[[Plan], Tensor
 
     run: its output, as it is called by a plan. What is False or True by default is a flag.
     """
-    named = [p for p in parameters_of(function) if is_mask(p.name) and not isinstance(p.default, bool)]
+    named = [
+        p for p in parameters_of(function)
+        if is_mask(p.name) and not isinstance(p.default, bool) and p.name not in plan.arguments  # m, the memory
+    ]  # fmt: skip
     return tuple(p.name for p in named if _is_unread(p.name, plan, run))
 
 
