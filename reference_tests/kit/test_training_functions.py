@@ -354,6 +354,50 @@ def test_a_static_method_that_samples_is_a_function(out, ids, tmp_path):
     assert results["Sampler.sample_top_k"].verdict == ("mistake" if ids else "matches the builtin")
 
 
+STRATEGIES = """
+class Strategy(Protocol):
+    def sample(self, logits, temperature=1.0) -> int:
+        ...
+
+class Greedy:
+    def sample(self, logits, temperature=1.0):
+        return int(logits.argmax())
+
+class AsTheyAre:
+    def sample(self, logits, temperature=1.0):
+        if temperature != 1.0:
+            logits = logits / temperature
+        return int(torch.multinomial(F.softmax(logits, -1), 1))
+
+class Nucleus:
+    def __init__(self, p: float = 0.9):
+        self.p = p
+
+    def choose(self, scores, temperature=1.0):
+        probs = (scores / temperature).softmax(-1)
+        ranked, ids = probs.sort(descending=True)
+        ranked[ranked.cumsum(-1) - ranked >= self.p] = 0.0
+        return int(ids[torch.multinomial(ranked / ranked.sum(), 1)])
+
+class WithMore:
+    def __init__(self, model, p):
+        self.model, self.p = model, p
+
+    def sample(self, logits):
+        return torch.multinomial(self.model(logits).softmax(-1), 1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ids"),
+    [("", "", ([], [])), (" - ranked >=", " >", ([], ["S2"])), ("logits / t", "logits * t", (["S1"], []))],
+)
+def test_a_class_that_holds_what_to_draw_by_is_judged_by_its_method(old, new, ids, tmp_path):
+    text = "import torch.nn.functional as F\nfrom typing import Protocol\n" + STRATEGIES.replace(old, new)
+    found = {name: result.ids for name, result in check_text(text, tmp_path).items()}
+    assert found == {"AsTheyAre.sample": ids[0], "Nucleus.choose": ids[1]}
+
+
 ADAM = """
 class Adam(torch.optim.Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):

@@ -62,12 +62,35 @@ def takes_logits(thing: Any) -> bool:
 
 
 def methods_of(thing: Any) -> list[tuple[str, Any]]:
-    """The static methods of a class that are given logits and what to draw by: functions, wherever they stand."""
+    """The methods of a class that are given logits and what to draw by: functions, wherever they stand.
+
+    Static ones; and those of a class that is no module and is made with nothing else, TopP(p).sample(logits).
+    """
     members = vars(thing).items() if isinstance(thing, type) else ()
-    static = [(name, one.__func__) for name, one in members if isinstance(one, staticmethod)]
+    found = [(name, one.__func__) for name, one in members if isinstance(one, staticmethod)]
+    found += [(name, one) for name, method in members if (one := _of_a_sampler(thing, method)) is not None]
     known = {name for names in SAMPLING.values() for name in names}
-    given = {name: {plain(p.name) for p in parameters_of(function)[1:]} for name, function in static}
-    return [(name, function) for name, function in static if takes_logits(function) and given[name] & known]
+    given = {name: {plain(p.name) for p in parameters_of(function)[1:]} for name, function in found}
+    return [(name, function) for name, function in found if takes_logits(function) and given[name] & known]
+
+
+def _of_a_sampler(cls: Any, method: Any) -> Callable[..., Any] | None:
+    """A method that draws, as a function of the logits and of all that it and its class are told; None of others."""
+    if issubclass(cls, nn.Module) or not inspect.isfunction(method) or "multinomial" not in names_in(method):
+        return None
+    first, *own = [p for p in parameters_of(method) if p.name != "self"] or [None]
+    if first is None or plain(first.name) not in LOGITS or method.__name__ == "__call__":
+        return None
+    of_class = [p for p in parameters_of(cls) if p.name not in {parameter.name for parameter in own}]
+
+    @functools.wraps(method)
+    def draw(logits: Tensor, **told: Any) -> Any:
+        made = cls(**{p.name: told.pop(p.name) for p in of_class if p.name in told})
+        return method(made, logits, **told)
+
+    taken = [p.replace(kind=p.KEYWORD_ONLY) for p in (first.replace(name="logits"), *own, *of_class)]
+    draw.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    return draw
 
 
 def draws(thing: Any) -> bool:
