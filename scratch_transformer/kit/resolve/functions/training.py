@@ -78,9 +78,10 @@ def _of_a_sampler(cls: Any, method: Any) -> Callable[..., Any] | None:
     """A method that draws, as a function of the logits and of all that it and its class are told; None of others."""
     if issubclass(cls, nn.Module) or not inspect.isfunction(method) or "multinomial" not in names_in(method):
         return None
-    first, *own = [p for p in parameters_of(method) if p.name != "self"] or [None]
-    if first is None or plain(first.name) not in LOGITS or method.__name__ == "__call__":
+    parameters = [p for p in parameters_of(method) if p.name != "self"]
+    if not parameters or plain(parameters[0].name) not in LOGITS or method.__name__ == "__call__":
         return None
+    first, *own = parameters
     of_class = [p for p in parameters_of(cls) if p.name not in {parameter.name for parameter in own}]
 
     @functools.wraps(method)
