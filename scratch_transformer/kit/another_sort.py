@@ -10,15 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import (
-    assignments,
-    is_own,
-    leads_to,
-    names_in,
-    nodes_of,
-    parameters_of,
-    source_of,
-)
+from scratch_transformer.kit.definitions import is_own, leads_to, names_in, nodes_of, parameters_of, source_of
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import LAYERS, NETWORKS, Kind
 from scratch_transformer.kit.kinds import KINDS
@@ -31,6 +23,7 @@ from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.weights.layout import walk
+from scratch_transformer.kit.syntax import assignments, nodes_in
 
 MADE = ("q", "k", "v")
 SAID = other_designs.SAID
@@ -103,8 +96,7 @@ def scores_by_a_network(value: Any) -> bool:
 
 def _gives_one(made: ast.AST) -> bool:
     """Whether there is a linear layer with one output in an expression."""
-    calls = [node for node in ast.walk(made) if isinstance(node, ast.Call)]
-    linear = [node for node in calls if ast.unparse(node.func).endswith("Linear")]
+    linear = [node for node in nodes_in(made, ast.Call) if ast.unparse(node.func).endswith("Linear")]
     width = [{word.arg: word.value for word in node.keywords}.get("out_features", *node.args[1:2]) for node in linear]
     return any(isinstance(one, ast.Constant) and one.value == 1 for one in width)
 
@@ -283,7 +275,7 @@ def attends_to_two(value: Any, module: nn.Module | None, library: Library) -> bo
 def parts_given(function: Any) -> list[str]:
     """The parameters that a function must be given and calls, of two or more: bert_mlp(x, linear_1, linear_2)."""
     required = [parameter.name for parameter in fitness.required_of(function)]
-    calls = [node.func for node in nodes_of(function) if isinstance(node, ast.Call)]
+    calls = [node.func for node in nodes_of(function, ast.Call)]
     called = {called.id for called in calls if isinstance(called, ast.Name)}
     parts = [name for name in required if name in called]
     return parts if len(parts) > 1 else []

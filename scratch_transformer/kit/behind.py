@@ -16,7 +16,7 @@ from scratch_transformer.kit.definitions import file_of, leads_to, names_in, tex
 from scratch_transformer.kit.discover.load import Loaded, load
 from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source, find
-from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, learners_places
+from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, learners_place
 from scratch_transformer.kit.judge.stops import bases, undefined
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -113,7 +113,7 @@ class Behind:
         finding = replace(finding, fix=repair.fix)
         if not repair.edits or finding.mistake.id == "LN8":  # a constructor is shown where it begins
             return Made(repair, value, located(finding, value, self.now(source)), finding)
-        at = _place(error)[1]
+        at = learners_place(error)[1]
         line = at if at in repair.lines else repair.lines[0]
         file = self.now(source)
         file = file if file.text == text_of_file(repair.file) else Source(repair.file, text_of_file(repair.file))
@@ -128,7 +128,7 @@ class Behind:
         return {} if self.guard is None else vars(load(find(str(path)).sources[0], self.guard).module)
 
     def _stop(self, value: Any) -> tuple[str, int]:
-        return _place(self.results.stopped.raised.get(value))
+        return learners_place(self.results.stopped.raised.get(value))
 
     def define(self, loaded: Loaded) -> None:
         """Defines classes that Python could not, where a word of their heads has one repair: class Norm(nn.module)."""
@@ -213,12 +213,6 @@ def _seen(error: BaseException | None) -> Finding | None:
     if found is not None or not isinstance(error, AttributeError) or not name:
         return found
     return Finding(MISTAKES["B26"], f"{in_one_line(error)}. {STOPS_AT}{learners_line(error)}", str(name))
-
-
-def _place(error: BaseException | None) -> tuple[str, int]:
-    """The file and line at which something stops."""
-    places = learners_places(error)
-    return (places[-1].filename, places[-1].lineno or 0) if places else ("", 0)
 
 
 def _repaired(own: list[Made]) -> str:

@@ -11,13 +11,14 @@ import linecache
 import sys
 import textwrap
 import tokenize
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from types import CodeType, ModuleType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, overload
 
 from torch import nn
 
 from scratch_transformer.kit.arrays.classes import as_module, unwrapped
+from scratch_transformer.kit.syntax import Node, nodes_in, tree_from
 
 DEEP = 5
 """How many definitions lead from a model to its softmax: model, stack, layer, sublayer, attention, function."""
@@ -115,10 +116,7 @@ def lines_of(definition: Any) -> tuple[list[str], int]:
 @functools.lru_cache(maxsize=256)
 def _classes(text: str, name: str) -> list[tuple[int, int]]:
     """The first and last lines of the classes of a name in a file, decorators included."""
-    try:
-        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef) and node.name == name]
-    except (SyntaxError, ValueError, RecursionError):
-        return []
+    nodes = [node for node in nodes_in(tree_from(text), ast.ClassDef) if node.name == name]
     heads = [min([node.lineno, *(one.lineno for one in node.decorator_list)]) for node in nodes]
     return [(head, node.end_lineno or head) for head, node in zip(heads, nodes, strict=True)]
 
@@ -126,10 +124,8 @@ def _classes(text: str, name: str) -> list[tuple[int, int]]:
 @functools.lru_cache(maxsize=1024)
 def tree_of(definition: Any) -> ast.stmt | None:
     """The same as a syntax tree; None if there is no text."""
-    try:
-        return next(iter(ast.parse(textwrap.dedent(source_of(definition))).body), None)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
+    file = tree_from(textwrap.dedent(source_of(definition)))
+    return next(iter(file.body), None) if file is not None else None
 
 
 def line_at(definition: Any, node: ast.expr | ast.stmt) -> str:
@@ -137,56 +133,13 @@ def line_at(definition: Any, node: ast.expr | ast.stmt) -> str:
     return lines_of(definition)[0][node.lineno - 1].partition("#")[0].strip()
 
 
-def nodes_of(definition: Any) -> list[ast.AST]:
-    """All nodes of that tree."""
-    tree = tree_of(definition)
-    return [] if tree is None else [*ast.walk(tree)]
-
-
-def assignments(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What gets which value, of all nodes that assign: a, b = c, d is a = c and b = d."""
-    for node in nodes:
-        if isinstance(node, ast.Assign):
-            target, value = node.targets[0], node.value
-            targets = target.elts if isinstance(target, ast.Tuple) else [target]
-            values = value.elts if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else []
-            yield from zip(targets, values if len(values) == len(targets) else [value] * len(targets), strict=True)
-
-
-def sums_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Both terms of all sums: of a + b, and of a += b."""
-    for node in nodes:
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            yield node.left, node.right
-        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-            yield node.target, node.value
-
-
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-SCOPES = (*FUNCTIONS, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-"""What has names of its own."""
-
-
-def settles(nodes: Iterable[ast.AST], name: str, *asking: type[ast.AST]) -> bool:
-    """Whether code has a test that reads a name, or stores something in it: then it need not be what it was told.
-
-    asking: what counts as a test besides.
-    """
-    tests: list[ast.AST] = []
-    for node in nodes:
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-            return True
-        tests += [node.test] if isinstance(node, (ast.If, ast.IfExp, ast.While, ast.Assert)) else []
-        tests += [node] if isinstance(node, asking) else []
-    return any(isinstance(one, ast.Name) and one.id == name for test in tests for one in ast.walk(test))
-
-
-def inside(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope, without those of the scopes in it."""
-    left = [*ast.iter_child_nodes(scope)]
-    while left:
-        yield (node := left.pop())
-        left += [] if isinstance(node, SCOPES) else ast.iter_child_nodes(node)
+@overload
+def nodes_of(definition: Any) -> list[ast.AST]: ...
+@overload
+def nodes_of(definition: Any, sort: type[Node]) -> list[Node]: ...
+def nodes_of(definition: Any, sort: type[ast.AST] = ast.AST) -> Any:
+    """The nodes of that tree: all, or those of a sort."""
+    return nodes_in(tree_of(definition), sort)
 
 
 class LeftOpen:
@@ -207,6 +160,12 @@ def parameters_of(thing: Any) -> list[inspect.Parameter]:
     named = [p.replace(default=p.empty) if isinstance(p.default, LeftOpen) else p for p in named]
     named = [p.replace(annotation=_meant(p.annotation, thing)) if isinstance(p.annotation, str) else p for p in named]
     return [*named, *(p for p in _passed_on(thing) if all(p.name != own.name for own in named))]
+
+
+def parameters_called(thing: Any) -> list[inspect.Parameter]:
+    """Those that a call is given, without self: of a function, or of a class's forward."""
+    call = getattr(thing, "forward", None) or vars(thing).get("__call__") if isinstance(thing, type) else thing
+    return [p for p in parameters_of(call) if p.name != "self"]
 
 
 def _passed_on(thing: Any) -> list[inspect.Parameter]:

@@ -56,6 +56,10 @@ class Probe:
     def is_ordinary(self) -> bool:
         return not (self.quiet or self.provoking)
 
+    @property
+    def has_mask(self) -> bool:
+        return any("mask" in name and value is not None for name, value in self.inputs.items())
+
 
 @dataclass(frozen=True, eq=False)
 class Kind:

@@ -65,7 +65,7 @@ def _is_plain(cls: Any) -> bool:
 
 def _layers_of(cls: type) -> Iterator[str]:
     """The layers with weights that its constructor keeps, as it writes them: nn.Linear."""
-    calls = [ast.unparse(node.func) for node in nodes_of(vars(cls).get("__init__")) if isinstance(node, ast.Call)]
+    calls = [ast.unparse(node.func) for node in nodes_of(vars(cls).get("__init__"), ast.Call)]
     for path in calls:
         made = meant_by(path, namespace_of(cls))
         if is_module_class(made) and is_of_torch(made) and _has_weights(made):

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator
 
 from scratch_transformer.kit.definitions import LeftOpen
 from scratch_transformer.kit.discover.placeholders import Missing
+from scratch_transformer.kit.syntax import DEFINITIONS, is_stored, nodes_in
 
 NAME = "__left_open__"
 """In the namespace of a file: what stands for such a default."""
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def leave_open(node: ast.stmt, lines: Collection[int], file: ast.Module, module: types.ModuleType) -> bool:
@@ -35,7 +35,7 @@ def leave_open(node: ast.stmt, lines: Collection[int], file: ast.Module, module:
 def _lacks(value: ast.expr, node: ast.stmt, file: ast.Module, module: types.ModuleType) -> bool:
     """Whether an expression reads what was imported and is not there, or what is made in lines that did not run."""
     known, made = vars(module), {*_made_before(node.lineno, file)}
-    names = [one.id for one in ast.walk(value) if isinstance(one, ast.Name)]
+    names = [one.id for one in nodes_in(value, ast.Name)]
     return any(
         isinstance(known[name], Missing) if name in known else name in made and not hasattr(builtins, name)
         for name in names
@@ -47,5 +47,5 @@ def _made_before(line: int, file: ast.Module) -> Iterator[str]:
     for statement in file.body:
         if statement.lineno < line and not isinstance(statement, DEFINITIONS):
             for one in ast.walk(statement):
-                if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                if is_stored(one):
                     yield one.id

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scratch_transformer.kit.discover.target import Source
+from scratch_transformer.kit.syntax import DEFINITIONS, last_name, names_within, nodes_in
 
 TRAINING_CALLS = {"backward", "fit", "zero_grad"}
 PURE_CALLS = {
@@ -14,8 +15,7 @@ PURE_CALLS = {
     "sorted", "zip", "enumerate", "device", "is_available", "sqrt", "TypeVar", "namedtuple", "dataclass", "field",
     "NewType", "SimpleNamespace", "getLogger", "partial", "cpu_count", "Path", "manual_seed",
 }  # fmt: skip
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+SCOPES = (*DEFINITIONS, ast.Lambda)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def survey(source: Source) -> Survey:
         return Survey(error=f"{source.where(line)}: Python cannot read this: {getattr(error, 'msg', error)}")
     top = (node for node in _top(tree.body) if isinstance(node, DEFINITIONS))
     definitions = {node.name: Definition(node.name, node.lineno) for node in top}
-    trainers = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _trains(node)}
+    trainers = {node.name for node in nodes_in(tree, ast.FunctionDef) if _trains(node)}
     trains = next((node.lineno for node in _actions(tree.body) if _starts_training(node, trainers)), None)
     return Survey(tuple(definitions.values()), "", trains)
 
@@ -74,9 +74,7 @@ def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def is_main_guard(node: ast.stmt) -> bool:
     """Is this `if __name__ == "__main__":`?"""
-    return isinstance(node, ast.If) and "__name__" in {
-        name.id for name in ast.walk(node.test) if isinstance(name, ast.Name)
-    }
+    return isinstance(node, ast.If) and "__name__" in names_within(node.test)
 
 
 # ---- What happens at import ----
@@ -91,7 +89,7 @@ def calls(node: ast.AST) -> Iterator[str]:
     stack = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, ast.Call) and (name := getattr(current.func, "attr", getattr(current.func, "id", ""))):
+        if isinstance(current, ast.Call) and (name := last_name(current.func)):
             yield name
         stack.extend(child for child in ast.iter_child_nodes(current) if not isinstance(child, SCOPES))
 

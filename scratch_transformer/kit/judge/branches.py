@@ -9,13 +9,13 @@ from typing import Any
 
 from scratch_transformer.kit.definitions import is_own, namespace_of, nodes_of, tree_of
 from scratch_transformer.kit.report.idle import choices
+from scratch_transformer.kit.syntax import Function, is_of_self
 
 FUSED, WRITTEN_OUT = re.compile(r"scaled_dot_product"), re.compile(r"(?i)soft_?max")
 OTHER_SENSE = re.compile(r"(?i)causal|mask|bias|rope|pos")
 """In the name of a flag that asks for other numbers."""
 DEEP = 2
 """How many methods lead from a branch to what attends."""
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 Branch = Sequence[ast.AST]
 
 
@@ -55,8 +55,7 @@ def _called(function: ast.expr, definition: Any) -> Branch:
         own = namespace_of(definition).get(function.id)
         tree = tree_of(own) if callable(own) and is_own(own) else None
         return tree.body if isinstance(tree, Function) else []
-    is_method = isinstance(function, ast.Attribute) and ast.unparse(function.value) == "self"
-    name = function.attr if is_method and isinstance(function, ast.Attribute) else ""
+    name = function.attr if is_of_self(function) else ""
     methods = [node for node in nodes_of(definition) if isinstance(node, Function) and node.name == name]
     return methods[0].body if methods else []
 
@@ -65,5 +64,5 @@ def _asked(test: ast.expr) -> Iterator[str]:
     """self.flash and not need_weights asks for two."""
     for one in test.values if isinstance(test, ast.BoolOp) else [test]:
         plain = one.operand if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.Not) else one
-        if isinstance(plain, ast.Name) or (isinstance(plain, ast.Attribute) and ast.unparse(plain.value) == "self"):
+        if isinstance(plain, ast.Name) or is_of_self(plain):
             yield ast.unparse(plain)

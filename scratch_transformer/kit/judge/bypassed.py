@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.syntax import is_of_self, names_within, nodes_in
 
 
 def bypassed(module: nn.Module | None) -> tuple[int, ...]:
@@ -19,21 +20,18 @@ def bypassed(module: nn.Module | None) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def _of_class(cls: type) -> tuple[int, ...]:
-    forward = next((n for n in nodes_of(cls) if isinstance(n, ast.FunctionDef) and n.name == "forward"), None)
-    calls = [node for node in ast.walk(forward) if isinstance(node, ast.Call)] if forward is not None else []
-    given = [call for call in calls if len(call.args) == 2 and _is_sublayer(call.args[1])]
+    forward = next((n for n in nodes_of(cls, ast.FunctionDef) if n.name == "forward"), None)
+    given = [call for call in nodes_in(forward, ast.Call) if len(call.args) == 2 and _is_sublayer(call.args[1])]
     given.sort(key=lambda call: (call.lineno, call.col_offset))
     return tuple(number for number, call in enumerate(given, 1) if _goes_round(call.args[1]))
 
 
 def _is_sublayer(given: ast.expr) -> bool:
     """lambda x: self.attention(x, x, x), self.feed_forward."""
-    is_own = isinstance(given, ast.Attribute) and isinstance(given.value, ast.Name) and given.value.id == "self"
-    return is_own or isinstance(given, ast.Lambda)
+    return is_of_self(given) or isinstance(given, ast.Lambda)
 
 
 def _goes_round(given: ast.expr) -> bool:
     if not isinstance(given, ast.Lambda) or len(given.args.args) != 1 or not isinstance(given.body, ast.Call):
         return False
-    used = {node.id for node in ast.walk(given.body) if isinstance(node, ast.Name)}
-    return given.args.args[0].arg not in used
+    return given.args.args[0].arg not in names_within(given.body)

@@ -13,7 +13,7 @@ from typing import Any
 
 from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.judge import neighbours
-from scratch_transformer.kit.judge.frames import Function
+from scratch_transformer.kit.syntax import Function, is_open, last_name, names_within, nodes_in, tree_from
 
 MOST_DEEP = 6
 """From attention to layer, stack, side, model and the training script."""
@@ -48,8 +48,7 @@ class _Calls:
     """Of the functions in some texts: which calls which, and with what."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        trees = [tree for text in texts if (tree := _parsed(text)) is not None]
-        self.nodes = [node for tree in trees for node in ast.walk(tree)]
+        self.nodes = [node for text in texts for node in nodes_in(tree_from(text), ast.AST)]
         self.classes = {node.name: node for node in self.nodes if isinstance(node, ast.ClassDef)}
         self.owners = {id(f): c for c in self.classes.values() for f in c.body if isinstance(f, Function)}
         self.functions = [node for node in self.nodes if isinstance(node, Function)]
@@ -85,19 +84,18 @@ class _Calls:
                 kept |= {_last(target) for target in node.targets}
         for node in self.nodes:
             if isinstance(node, (ast.For, ast.comprehension)) and kept & set(map(_last, ast.walk(node.iter))):
-                kept |= {one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)}
+                kept |= names_within(node.target)
         return kept - {""}
 
     def _leaves(
         self, call: ast.Call, within: Function | None, definition: Function, parameter: str, depth: int
     ) -> bool:
         names = [one.arg for one in definition.args.args if one.arg != "self"]
-        is_open = any(isinstance(one, ast.Starred) for one in call.args) or any(not word.arg for word in call.keywords)
         named = {word.arg: word.value for word in call.keywords}
         place = names.index(parameter) if parameter in names else len(call.args)
         given = named.get(parameter, call.args[place] if place < len(call.args) else None)
         if given is None:
-            return not is_open
+            return not is_open(call)
         return any(self._is_none(value, within, depth) for value in _ways(given))
 
     def _is_none(self, value: ast.expr, within: Function | None, depth: int) -> bool:
@@ -116,18 +114,11 @@ class _Calls:
         return is_none if found is None else found
 
 
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-
-
 def _last(node: ast.AST) -> str:
     """The last name of self.layers, layers[0] and layers."""
     while isinstance(node, ast.Subscript):
         node = node.value
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return last_name(node)
 
 
 def _ways(value: ast.expr) -> list[ast.expr]:
@@ -136,10 +127,9 @@ def _ways(value: ast.expr) -> list[ast.expr]:
 
 def _stores(function: Function, name: str) -> bool:
     """Whether a function sets a name, but where it is not None before: if mask is not None: mask = mask[:, None]."""
-    asked = [node for node in ast.walk(function) if isinstance(node, ast.If)]
-    kept = [node.body for node in asked if ast.unparse(node.test) in (name, f"{name} is not None")]
+    kept = [node.body for node in nodes_in(function, ast.If) if ast.unparse(node.test) in (name, f"{name} is not None")]
     changed = {id(one) for body in kept for statement in body for one in ast.walk(statement)}
-    stored = (one for one in ast.walk(function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+    stored = (one for one in nodes_in(function, ast.Name) if isinstance(one.ctx, ast.Store))
     return any(one.id == name and id(one) not in changed for one in stored)
 
 

@@ -24,6 +24,7 @@ from scratch_transformer.kit.definitions import is_own, leads_to, nodes_of
 from scratch_transformer.kit.judge.frames import function_of, is_learners
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Inputs
+from scratch_transformer.kit.syntax import arguments_of, is_on, nodes_in
 
 ELSEWHERE = torch.device("meta")
 """The device that code is told, if it asks for one of a tensor that is elsewhere."""
@@ -101,7 +102,7 @@ def _makes_any(module: nn.Module | None) -> bool:
     classes = {type(part) for part in ([] if module is None else module.modules()) if is_own(type(part))}
     things = {thing for cls in classes for thing in (cls, *leads_to(cls))}
     functions = [f for one in things for f in ([one] if not isinstance(one, type) else _methods(one))]
-    calls = [node for function in functions for node in nodes_of(function) if isinstance(node, ast.Call)]
+    calls = [node for function in functions for node in nodes_of(function, ast.Call)]
     if any(map(_names_the_cpu, calls)):
         return True
     silent = [call for call in calls if all(keyword.arg != "device" for keyword in call.keywords)]
@@ -245,8 +246,7 @@ def _without_device(name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Any, 
 
 def _sends(frame: FrameType, name: str) -> bool:
     """Whether the line that is run puts tensors on the CPU by this method, and names it: x.cpu(), x.to("cpu")."""
-    nodes = ast.walk(function_of(frame) or ast.Module([], []))
-    calls = [n for n in nodes if isinstance(n, ast.Call) and n.lineno <= frame.f_lineno <= (n.end_lineno or n.lineno)]
+    calls = [call for call in nodes_in(function_of(frame), ast.Call) if is_on(call, frame.f_lineno)]
     own = [one for one in calls if isinstance(one.func, ast.Attribute) and one.func.attr == name]
     return bool(own) and all(map(_names_the_cpu, own))
 
@@ -254,7 +254,7 @@ def _sends(frame: FrameType, name: str) -> bool:
 def _names_the_cpu(call: ast.Call) -> bool:
     """Whether a call is x.cpu(), or x.to("cpu"), which say so whatever the device is."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    given = [one for one in (*call.args, *(word.value for word in call.keywords)) if ast.unparse(one) in CPU]
+    given = [one for one in arguments_of(call) if ast.unparse(one) in CPU]
     return name == "cpu" or (name == "to" and bool(given))
 
 
@@ -265,7 +265,7 @@ def _speaks_of_cuda(frame: FrameType) -> bool:
 
 def _unseen(frame: FrameType) -> int:
     """The line of a function at which it makes a tensor that a mode is not told of: torch.FloatTensor([d_k]); or 0."""
-    calls = (node.func for node in ast.walk(function_of(frame) or ast.Module([], [])) if isinstance(node, ast.Call))
+    calls = (node.func for node in nodes_in(function_of(frame), ast.Call))
     return next((func.lineno for func in calls if UNSEEN.search(ast.unparse(func).rpartition(".")[2])), 0)
 
 

@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any
 
 from scratch_transformer.kit.definitions import text_of_file
+from scratch_transformer.kit.syntax import Function, is_on, nodes_in, tree_from
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 OTHERS = ("torch.", "scratch_transformer.kit")
 NOT_OWN = ("site-packages", "scratch_transformer/kit")
 """In the paths of files that are no learner's."""
@@ -32,6 +32,21 @@ def is_learners(frame: FrameType) -> bool:
     return own and not f"{frame.f_globals.get('__name__', '')}.".startswith(OTHERS)
 
 
+def frames_of(error: BaseException | None) -> list[FrameType]:
+    """The frames that an error went through, the innermost last."""
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+
+
+def learners_frame(error: BaseException | None) -> FrameType | None:
+    """The innermost of those that run what a learner's file has."""
+    return next(filter(is_learners, reversed(frames_of(error))), None)
+
+
+def code_at(path: str, line: int) -> str:
+    """The line of a file, without its comment."""
+    return linecache.getline(path, line).partition("#")[0].strip()
+
+
 def said_of(evidence: str) -> str:
     """The line that the evidence of a mistake ends with; "" if with none."""
     return evidence.partition(STOPS_AT)[2] or evidence.partition(DONE_AT)[2]
@@ -45,10 +60,12 @@ def line_of(error: BaseException, frame: FrameType) -> int:
 
 def nodes_at(error: BaseException, frame: FrameType, sorts: Any) -> Iterator[Any]:
     """The nodes of these sorts on the line at which an error went through a frame."""
-    line = line_of(error, frame)
-    for node in parsed(frame.f_code.co_filename):
-        if isinstance(node, sorts) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            yield node
+    return nodes_on(frame.f_code.co_filename, line_of(error, frame), sorts)
+
+
+def nodes_on(path: str, line: int, sorts: Any) -> Iterator[Any]:
+    """The nodes of these sorts on a line of a file."""
+    return (node for node in parsed(path) if isinstance(node, sorts) and is_on(node, line))
 
 
 def function_of(frame: FrameType) -> Function | None:
@@ -69,16 +86,13 @@ def parsed(path: str) -> tuple[ast.AST, ...]:
 
 @functools.lru_cache(maxsize=16)
 def _parsed(text: str) -> tuple[ast.AST, ...]:
-    try:
-        return tuple(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        return ()
+    return tuple(nodes_in(tree_from(text), ast.AST))
 
 
 def line_now() -> str:
     """The line of a learner's that is run right now."""
     frame = _frame_now()
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
+    return code_at(frame.f_code.co_filename, frame.f_lineno) if frame else ""
 
 
 def line_outside_constructors() -> str:
@@ -86,27 +100,23 @@ def line_outside_constructors() -> str:
     frame: FrameType | None = sys._getframe()
     while frame is not None and (not is_learners(frame) or frame.f_code.co_name == "__init__"):
         frame = frame.f_back
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).partition("#")[0].strip() if frame else ""
+    return code_at(frame.f_code.co_filename, frame.f_lineno) if frame else ""
 
 
 def line_of_argument(name: str) -> str:
     """The line on which the call that a learner's line makes right now has a named argument; else that line."""
     frame = _frame_now()
-    nodes = parsed(frame.f_code.co_filename) if frame is not None else ()
-    now = frame.f_lineno if frame is not None else 0
-    calls = [n for n in nodes if isinstance(n, ast.Call) and n.lineno <= now <= (n.end_lineno or n.lineno)]
+    calls = nodes_on(frame.f_code.co_filename, frame.f_lineno, ast.Call) if frame is not None else ()
     found = next((word.value.lineno for call in calls for word in call.keywords if word.arg == name), 0)
     if frame is None or not found:
         return line_now()
-    return linecache.getline(frame.f_code.co_filename, found).partition("#")[0].strip()
+    return code_at(frame.f_code.co_filename, found)
 
 
 def values_asked_for() -> int:
     """How many values the call that a learner's line makes right now is taken apart into; 1 if it is not."""
     frame = _frame_now()
-    nodes = parsed(frame.f_code.co_filename) if frame is not None else ()
-    now = frame.f_lineno if frame is not None else 0
-    assigned = [n for n in nodes if isinstance(n, ast.Assign) and n.lineno <= now <= (n.end_lineno or n.lineno)]
+    assigned = [*nodes_on(frame.f_code.co_filename, frame.f_lineno, ast.Assign)] if frame is not None else []
     target = assigned[0].targets[0] if assigned and isinstance(assigned[0].value, ast.Call) else None
     return len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
 
@@ -137,4 +147,4 @@ def learners_place(error: BaseException | None) -> tuple[str, int]:
 
 def learners_line(error: BaseException | None) -> str:
     """The text of that line."""
-    return linecache.getline(*learners_place(error)).partition("#")[0].strip()
+    return code_at(*learners_place(error))

@@ -44,7 +44,7 @@ def of_attention(
 
     known: of the parts, besides.
     """
-    free = [one for one in session.ran if not any("mask" in n and v is not None for n, v in one.probe.inputs.items())]
+    free = [one for one in session.ran if not one.probe.has_mask]
     if not session.kind.name.endswith("Attention") or not free:
         return
     steps = [[None, *(change for change in changes if change.id in ids)] for ids in STEPS]

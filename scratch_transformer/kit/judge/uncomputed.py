@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import (
-    assignments,
     is_module_class,
     is_of_torch,
     is_own,
@@ -27,6 +26,7 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import DOES_MOVE, MOVED, MOVES
 from scratch_transformer.kit.mistakes.construction import OF_NAMES
+from scratch_transformer.kit.syntax import assignments, nodes_in
 
 OF_TORCH = (nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.MultiheadAttention, nn.Conv1d)
 """What has weights."""
@@ -44,7 +44,7 @@ def overwritten(function: object) -> Iterator[Finding]:
     """B30: a part that a factory makes and gives another's name, or the other way round: nothing gets the first."""
     waiting: dict[str, ast.expr] = {}
     for statement in getattr(tree_of(function), "body", ()):
-        read = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        read = {n.id for n in nodes_in(statement, ast.Name) if isinstance(n.ctx, ast.Load)}
         waiting = {name: value for name, value in waiting.items() if name not in read}
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         names = [one.id for one in targets if isinstance(one, ast.Name)]
@@ -76,8 +76,7 @@ def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
     """B10: self.weight = torch.randn(…, requires_grad=True), which is meant to be trained and no nn.Parameter."""
     classes: list[Any] = [*dict.fromkeys(type(part) for part in module.modules())]
     for cls in classes:
-        set_here = [n for n in nodes_of(cls) if isinstance(n, ast.Assign)] if not is_of_torch(cls) else []
-        for node in set_here:
+        for node in nodes_of(cls, ast.Assign) if not is_of_torch(cls) else ():
             name = ast.unparse(node.targets[0])
             if not name.startswith("self.") or not _is_to_be_trained(node.value):
                 continue
@@ -158,8 +157,8 @@ def _modules_in(value: object) -> list[nn.Module]:
 
 def _made_anew(cls: type) -> Iterator[Finding]:
     """B21: Embedding(…)(x) in forward, of a class that has weights."""
-    nodes = nodes_of(getattr(cls, "forward", None))
-    made = [n.func.func for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
+    calls = nodes_of(getattr(cls, "forward", None), ast.Call)
+    made = [call.func.func for call in calls if isinstance(call.func, ast.Call)]
     names = [name for name in dict.fromkeys(map(ast.unparse, made)) if _has_weights(meant_by(name, namespace_of(cls)))]
     if names:
         yield Finding(MISTAKES["B21"], f"Every call makes a new {', '.join(names)}, which is never trained.")

@@ -14,6 +14,7 @@ from scratch_transformer.kit.definitions import leads_to, names_in, namespace_of
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.syntax import last_name
 
 WIDTHS = (8, 16, 32, 64, 128)
 """Of heads, as people write them in."""
@@ -59,7 +60,7 @@ def is_scaled_beside(session: Session) -> bool:
 
 def _is_scaled(method: Any) -> bool:
     """x * math.sqrt(self.d_model) in forward; elsewhere, and beside attention, self.embed(x) * d_model**0.5 alone."""
-    products = [n for n in nodes_of(method) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mult)]
+    products = [n for n in nodes_of(method, ast.BinOp) if isinstance(n.op, ast.Mult)]
     scaled = [(n.left, n.right) for n in products if any(map(MODEL.fullmatch, _roots((n.left, n.right))))]
     if method.__name__ != "forward" or any(map(OTHERS.search, names_in(method))):
         scaled = [sides for sides in scaled if any(map(_looks_up, sides))]
@@ -77,7 +78,7 @@ def _roots(sides: tuple[ast.expr, ...]) -> Iterator[str]:
         is_root = isinstance(side, ast.Call) and ast.unparse(side.func).endswith("sqrt")
         within = side.left if is_power else side.args[0] if is_root and side.args else None  # type: ignore[attr-defined]
         names = (n for n in ast.walk(within) if isinstance(n, (ast.Name, ast.Attribute))) if within else ()
-        yield from (getattr(node, "attr", getattr(node, "id", "")) for node in names)
+        yield from (last_name(node) for node in names)
 
 
 HALVES = ("0.5", "1 / 2")

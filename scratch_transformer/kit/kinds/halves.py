@@ -12,6 +12,7 @@ from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import D_FF, D_MODEL, B, Draw, T
 from scratch_transformer.kit.kinds.layers import ACTIVATIONS, builtin_activation, token_probes
+from scratch_transformer.kit.kinds.wrapped import normalized
 from scratch_transformer.kit.recipe import Recipe
 
 BERT = "Devlin et al. 2019; the code published with it"
@@ -43,7 +44,7 @@ def sum_probes(width: str) -> Callable[[Settings, int], tuple[Probe, ...]]:
 
 def builtin_output(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     total = inputs["residual"] + linear(inputs["x"], state, "dense")
-    return torch.nn.functional.layer_norm(total, total.shape[-1:], state["norm.weight"], state["norm.bias"])
+    return normalized(total, state)
 
 
 def output_of(name: str, what: str, width: str, defaults: dict[str, int]) -> Kind:

@@ -14,7 +14,7 @@ from scratch_transformer.kit.canonical.stacks import Head, Projected
 from scratch_transformer.kit.kind import Extra, Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds.choices import BUILT, RUNS, TRAINED, combined
 from scratch_transformer.kit.kinds.inputs import D_FF, D_MODEL, HEADS, B, Draw, S, T
-from scratch_transformer.kit.kinds.wrapped import OF_NETWORKS, WRAPPERS, builtin_wrapped
+from scratch_transformer.kit.kinds.wrapped import OF_NETWORKS, WRAPPERS, builtin_wrapped, normalized
 from scratch_transformer.kit.recipe import Recipe
 
 PAPER = "Vaswani et al. 2017"
@@ -122,11 +122,8 @@ def builtin_activation(x: Tensor, recipe: Recipe) -> Tensor:
 
 def builtin_residual(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
     x, sublayer = inputs["x"], inputs["sublayer"]
-
-    def norm(x: Tensor) -> Tensor:
-        return torch.nn.functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
-
-    output: Tensor = x + sublayer(norm(x)) if recipe.norm_order == "pre" else norm(x + sublayer(x))
+    is_pre = recipe.norm_order == "pre"
+    output: Tensor = x + sublayer(normalized(x, state)) if is_pre else normalized(x + sublayer(x), state)
     return output
 
 
@@ -134,8 +131,12 @@ def builtin_projection(settings: Settings, recipe: Recipe, state: State, inputs:
     x = inputs["x"]
     if recipe.head_layer:
         x = builtin_activation(torch.nn.functional.linear(x, state["inner.weight"], state["inner.bias"]), recipe)
-        x = torch.nn.functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
-    logits = torch.nn.functional.linear(x, state["weight"], state["bias"])
+        x = normalized(x, state)
+    return scored(torch.nn.functional.linear(x, state["weight"], state["bias"]), recipe)
+
+
+def scored(logits: Tensor, recipe: Recipe) -> Tensor:
+    """What a recipe gives of logits."""
     if recipe.output == "logits":
         return logits
     return torch.log_softmax(logits, -1) if recipe.output == "log-probabilities" else torch.softmax(logits, -1)

@@ -30,7 +30,7 @@ from scratch_transformer.kit.kinds.blocks import (
 )
 from scratch_transformer.kit.kinds.choices import TRAINED, combined
 from scratch_transformer.kit.kinds.inputs import B, Draw, S, T, causal, gap, keys, queries, real
-from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS
+from scratch_transformer.kit.kinds.layers import ORDERS, OUTPUTS, scored
 from scratch_transformer.kit.recipe import Recipe
 
 POSITIONS = {
@@ -145,10 +145,7 @@ def embedded(settings: Settings, recipe: Recipe, state: State, ids: Tensor, embe
 
 
 def projected(recipe: Recipe, state: State, x: Tensor) -> Tensor:
-    logits = torch.nn.functional.linear(x, state["projection.weight"], state["projection.bias"])
-    if recipe.output == "logits":
-        return logits
-    return torch.log_softmax(logits, -1) if recipe.output == "log-probabilities" else torch.softmax(logits, -1)
+    return scored(torch.nn.functional.linear(x, state["projection.weight"], state["projection.bias"]), recipe)
 
 
 def builtin_seq2seq(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:

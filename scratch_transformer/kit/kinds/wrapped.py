@@ -23,12 +23,12 @@ OF_NETWORKS = {
 """Of a feed-forward network, which may leave the norm or the sum to what it is in."""
 
 
+def normalized(x: Tensor, state: State) -> Tensor:
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
+
+
 def builtin_wrapped(x: Tensor, inner: Callable[[Tensor], Tensor], recipe: Recipe, state: State) -> Tensor:
     """What torch.nn makes of a design: inner(normalized or plain x), and what is done to that."""
-
-    def norm(x: Tensor) -> Tensor:
-        return torch.nn.functional.layer_norm(x, x.shape[-1:], state["norm.weight"], state["norm.bias"])
-
-    y = inner(norm(x) if recipe.wrapped in ("pre", "norm") else x)
+    y = inner(normalized(x, state) if recipe.wrapped in ("pre", "norm") else x)
     y = x + y if recipe.wrapped in ("pre", "post", "sum") else y
-    return norm(y) if recipe.wrapped in ("post", "last") else y
+    return normalized(y, state) if recipe.wrapped in ("post", "last") else y

@@ -5,10 +5,7 @@ repair_of(…) finds it, install(…) lets the loaded code run as if it had been
 
 from __future__ import annotations
 
-import traceback
-from types import FrameType
-
-from scratch_transformer.kit.judge.frames import is_learners
+from scratch_transformer.kit.judge.frames import learners_frame
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.repair import attributes, kept, keywords, methods, names, twice
 from scratch_transformer.kit.repair.edits import Repair
@@ -28,7 +25,7 @@ def repair_of(thing: object, finding: Finding, error: BaseException | None, load
         return None
     if isinstance(thing, type) and (found := methods.of_forward(thing)) is not None:
         return found
-    frame = _innermost(error)
+    frame = learners_frame(error)
     if frame is None or not finding.form:
         return None
     owner = type(frame.f_locals.get("self"))
@@ -45,9 +42,3 @@ def repair_of(thing: object, finding: Finding, error: BaseException | None, load
         lambda: keywords.of_argument(error, frame, finding.form),
     )
     return next((found for look in looks if (found := look()) is not None and (found.edits or found.brought)), None)
-
-
-def _innermost(error: BaseException) -> FrameType | None:
-    """The learner's line on which it stops."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_learners(frame)]
-    return frames[-1] if frames else None

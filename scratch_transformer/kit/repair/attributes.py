@@ -9,11 +9,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import tree_of
+from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.judge.frames import function_of, line_of, nodes_at
 from scratch_transformer.kit.judge.stops.attributes import given_to, is_own_module, is_set_nowhere, own_classes, read_by
 from scratch_transformer.kit.repair import alike
 from scratch_transformer.kit.repair.edits import Repair, around, is_called, of_attributes, of_whole_attributes
+from scratch_transformer.kit.syntax import is_of_self, nodes_in
 
 UNKNOWN = object()
 """What an attribute is that a constructor sets after the line where it stops."""
@@ -32,7 +33,7 @@ def of_itself(error: BaseException, frame: FrameType, name: str) -> Repair | Non
         is_set_nowhere(read, owner, own_classes(owner)),
     )
     if frame.f_code.co_name == "__init__" and _is_given(read, frame):
-        here = ast.walk(function_of(frame) or ast.Module([], [])) if nowhere else nodes_at(error, frame, ast.Attribute)
+        here = nodes_in(function_of(frame), ast.Attribute) if nowhere else nodes_at(error, frame, ast.Attribute)
         edits = of_whole_attributes(here, name, read)
         return Repair(file, frame.f_globals, f"{read}, which the constructor is given, in place of {name}.", edits)
     cls = around(file, line, ast.ClassDef)
@@ -63,7 +64,7 @@ def _meant(owner: nn.Module, name: str, cls: ast.AST) -> str:
 
 def _like(owner: nn.Module, name: str, cls: ast.AST) -> str:
     classes = own_classes(owner)
-    uses = [node for node in ast.walk(cls) if isinstance(node, ast.Attribute) and ast.unparse(node) == f"self.{name}"]
+    uses = [node for node in nodes_in(cls, ast.Attribute) if ast.unparse(node) == f"self.{name}"]
     fits = [one for one in set_on(owner, classes) if all(_fits(valued(owner, one), node, cls) for node in uses)]
     if found := alike.only_one(name, fits):
         return found
@@ -81,9 +82,8 @@ def _like(owner: nn.Module, name: str, cls: ast.AST) -> str:
 def set_on(owner: nn.Module, classes: list[type]) -> list[str]:
     """The attributes that an object has or that its classes set, and their methods."""
     own = given_to(owner)
-    nodes = [node for cls in classes for node in ast.walk(tree_of(cls) or ast.Module([], []))]
-    stored = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
-    own += [node.attr for node in stored if ast.unparse(node.value) == "self"]
+    stored = [n for cls in classes for n in nodes_of(cls, ast.Attribute) if isinstance(n.ctx, ast.Store)]
+    own += [node.attr for node in stored if is_of_self(node)]
     own += [name for cls in classes for name, member in vars(cls).items() if inspect.isfunction(member)]
     return [one for one in dict.fromkeys(own) if not one.startswith("_") and one not in ("training", "forward")]
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from scratch_transformer.kit.judge.frames import parsed
-
-Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+from scratch_transformer.kit.judge.frames import nodes_on
+from scratch_transformer.kit.syntax import DEFINITIONS
 
 
 class Edit(NamedTuple):
@@ -84,10 +83,9 @@ def of_names(nodes: Iterable[ast.AST], old: str, new: str) -> tuple[Edit, ...]:
     return tuple(Edit(one.lineno, one.col_offset, old, new) for one in found)
 
 
-def around(path: str, line: int, sorts: Any = Definition, outermost: bool = False) -> ast.AST | None:
+def around(path: str, line: int, sorts: Any = DEFINITIONS, outermost: bool = False) -> ast.AST | None:
     """The innermost definition of a file that a line is in, or the outermost; None if it is in none."""
-    inside = [n for n in parsed(path) if isinstance(n, sorts) and n.lineno <= line <= (n.end_lineno or 0)]
-    inside.sort(key=lambda node: node.lineno, reverse=not outermost)
+    inside = sorted(nodes_on(path, line, sorts), key=lambda node: node.lineno, reverse=not outermost)
     return next(iter(inside), None)
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from scratch_transformer.kit.judge.frames import line_of
 from scratch_transformer.kit.judge.stops.attributes import is_set_nowhere, own_classes
 from scratch_transformer.kit.repair.edits import Edit, Repair, around, is_called, of_names
+from scratch_transformer.kit.syntax import method_of
 
 
 def of_parameter(error: BaseException, frame: FrameType, name: str) -> Repair | None:
@@ -19,7 +20,7 @@ def of_parameter(error: BaseException, frame: FrameType, name: str) -> Repair | 
     is_one = (type(error) is NameError and kept == name) or (isinstance(error, AttributeError) and kept != name)
     if not is_one or not isinstance(owner, nn.Module) or not isinstance(cls, ast.ClassDef) or method is None:
         return None
-    make = next((one for one in cls.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
+    make = method_of(cls, "__init__")
     given = [one.arg for one in [*make.args.args[1:], *make.args.kwonlyargs]] if make is not None else []
     if make is None or make is method or kept not in given or not is_set_nowhere(kept, owner, own_classes(owner)):
         return None

@@ -12,15 +12,16 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.judge.frames import Function, line_of, parsed
+from scratch_transformer.kit.judge.frames import line_of, parsed
 from scratch_transformer.kit.judge.stops import meant as meant_by
 from scratch_transformer.kit.judge.stops.attributes import own_classes
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.repair import alike
 from scratch_transformer.kit.repair.attributes import set_on, valued
-from scratch_transformer.kit.repair.edits import Definition, Repair, around, is_called, of_names
+from scratch_transformer.kit.repair.edits import Repair, around, is_called, of_names
 from scratch_transformer.kit.resolve import likeness
 from scratch_transformer.kit.resolve.names.words import words
+from scratch_transformer.kit.syntax import DEFINITIONS, Function, names_within, nodes_in
 
 OF_TORCH = {"Linear", "Dropout", "ReLU", "GELU", "Softmax", "ModuleList", "ModuleDict", "Sequential", "Parameter",
             "Module"}  # fmt: skip
@@ -63,7 +64,7 @@ def _of_function(name: str, frame: FrameType, function: ast.AST | None) -> list[
     if not isinstance(function, Function):
         return []
     given = [one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg) and one.arg != "self"]
-    stored = [n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    stored = [n.id for n in nodes_in(function, ast.Name) if isinstance(n.ctx, ast.Store)]
     called = any(is_called(node, function) for node in _reads(name, function))
     fits = [one for one in dict.fromkeys([*given, *stored]) if not called or callable(frame.f_locals.get(one))]
     if found := alike.only_one(name, fits):
@@ -100,9 +101,8 @@ def _of_its_kind(name: str, frame: FrameType) -> str:
     classes = [one for one in frame.f_globals.values() if isinstance(one, type) and one.__module__ == home]
     found = [one.__name__ for one in classes if _kind(name) and _kind(one.__name__) == _kind(name)]
     top = getattr(nodes[0], "body", []) if nodes else []
-    others = [node for node in top if isinstance(node, Definition) and node.name not in found]
-    used = {one.id for node in others for one in ast.walk(node) if isinstance(one, ast.Name)}
-    return found[0] if len(found) == 1 and found[0] not in used else ""
+    others = [node for node in top if isinstance(node, DEFINITIONS) and node.name not in found]
+    return found[0] if len(found) == 1 and found[0] not in names_within(others) else ""
 
 
 def _kind(name: str) -> str | None:
@@ -117,8 +117,7 @@ OF_SELF = {"self", "multi", "multihead", "head", "headed", "heads", "attention"}
 
 
 def _reads(name: str, within: ast.AST) -> list[ast.Name]:
-    named = [node for node in ast.walk(within) if isinstance(node, ast.Name) and node.id == name]
-    return [node for node in named if isinstance(node.ctx, ast.Load)]
+    return [node for node in nodes_in(within, ast.Name) if node.id == name and isinstance(node.ctx, ast.Load)]
 
 
 def _of_neighbours(name: str, frame: FrameType, load: Load) -> Repair | None:

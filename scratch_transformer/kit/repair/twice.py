@@ -12,10 +12,11 @@ from types import FrameType
 
 from torch import nn
 
-from scratch_transformer.kit.judge.frames import Function, line_of
+from scratch_transformer.kit.judge.frames import line_of
 from scratch_transformer.kit.judge.stops.attributes import is_set_nowhere, own_classes, read_by
 from scratch_transformer.kit.repair.edits import Edit, Repair, around
 from scratch_transformer.kit.resolve.names.words import words
+from scratch_transformer.kit.syntax import Function
 
 Pair = tuple[ast.Assign, ast.Assign]
 

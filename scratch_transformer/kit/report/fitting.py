@@ -11,11 +11,12 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import assignments, lines_of, nodes_of
+from scratch_transformer.kit.definitions import lines_of, nodes_of
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.embedding import DIVIDED
 from scratch_transformer.kit.report.sums import NORM, made_of
+from scratch_transformer.kit.syntax import assignments
 
 
 class Fix(NamedTuple):
@@ -62,7 +63,7 @@ def _of_norms(module: nn.Module, form: str, line: str) -> Fix | None:
     cls = type(module)
     norms = sorted(name for name in made_of(cls, NORM) if name.startswith("self."))
     called = [name for name in norms if f"{name}(" in line]
-    used = {ast.unparse(node.func) for node in nodes_of(cls) if isinstance(node, ast.Call)}
+    used = {ast.unparse(node.func) for node in nodes_of(cls, ast.Call)}
     idle = [name for name in norms if name not in used]
     if form == UNUSED_NORMS and idle:
         put = [line.replace(f"{called[0]}(", f"{idle[0]}(")] if len(called) == len(idle) == 1 else []

@@ -6,13 +6,14 @@ import ast
 from typing import Any
 
 from scratch_transformer.kit.definitions import nodes_of, tree_of
+from scratch_transformer.kit.syntax import names_within, nodes_in
 
 
 def exchanged(definition: Any) -> int | None:
     """At which line of a class, from 0: self.attend(key, value, query) of def attend(self, value, key, query)."""
     body = getattr(tree_of(definition), "body", [])
     methods = {one.name: [arg.arg for arg in one.args.args[1:]] for one in body if isinstance(one, ast.FunctionDef)}
-    for call in (node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Call)):
+    for call in nodes_in(body, ast.Call):
         called = ast.unparse(call.func).removeprefix("self.")
         given = [arg.id if isinstance(arg, ast.Name) else "" for arg in call.args]
         taken = methods.get(called, [])[: len(given)]
@@ -27,17 +28,13 @@ def the_first_input(definition: Any) -> int | None:
 
     for layer in self.layers: output = layer(x), or layer(x) alone.
     """
-    for loop in (node for node in nodes_of(definition) if isinstance(node, ast.For)):
-        counted = {node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name)}
+    for loop in nodes_of(definition, ast.For):
+        counted = names_within(loop.target)
         for statement in loop.body:
             call = statement.value if isinstance(statement, (ast.Assign, ast.Expr)) else None
-            if not isinstance(call, ast.Call) or not counted & _names(call.func) or not call.args:
+            if not isinstance(call, ast.Call) or not counted & names_within(call.func) or not call.args:
                 continue
             targets = statement.targets if isinstance(statement, ast.Assign) else []
-            if not _names(call.args[0]) & {name for target in targets for name in _names(target)}:
+            if not names_within(call.args[0]) & names_within(targets):
                 return loop.lineno - 1
     return None
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}

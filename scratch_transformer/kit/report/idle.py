@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from scratch_transformer.kit.definitions import lines_of, nodes_of
+from scratch_transformer.kit.syntax import is_of_self
 
 
 def of_modules(modules: Iterable[Any], path: str = "") -> frozenset[tuple[str, int]]:
@@ -60,6 +61,5 @@ def _value(test: ast.expr, module: Any, path: str) -> bool | None:
     flag, _, value = path.partition(" = ")
     if ast.unparse(test) == flag:
         return value == "True"
-    is_own = isinstance(test, ast.Attribute) and ast.unparse(test.value) == "self"
-    kept = getattr(module, test.attr, None) if is_own and isinstance(test, ast.Attribute) else None
+    kept = getattr(module, test.attr, None) if is_of_self(test) else None
     return kept if isinstance(kept, bool) else None

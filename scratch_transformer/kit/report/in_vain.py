@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from scratch_transformer.kit.definitions import assignments, nodes_of
+from scratch_transformer.kit.definitions import nodes_of
+from scratch_transformer.kit.syntax import assignments
 
 DROPS = re.compile(r"(?i)drop\w*$")
 PRODUCTS = {"matmul", "bmm", "einsum"}

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scratch_transformer.kit.definitions import lines_of, nodes_of, source_of
+from scratch_transformer.kit.syntax import DEFINITIONS, nodes_in
 
 QUOTIENT = re.compile(r"self\.(\w+) ?//? ?self\.(\w+)")
 KEY = "weight_decay"
@@ -108,9 +109,8 @@ def of_masks(definition: Any) -> Line | None:
     for body in (getattr(node, "body", None) for node in nodes_of(definition)):
         before: dict[tuple[str, str], bool] = {}
         for statement in body if isinstance(body, list) else ():
-            given = [one for one in ast.walk(statement) if isinstance(one, ast.Assign)]
-            laid = [(one, names) for one in given if (names := _laid_on(one)) is not None]
-            for one, names in laid if not isinstance(statement, FUNCTIONS) else ():
+            laid = [(one, names) for one in nodes_in(statement, ast.Assign) if (names := _laid_on(one)) is not None]
+            for one, names in laid if not isinstance(statement, DEFINITIONS) else ():
                 if names in before:
                     line = lines_of(definition)[0][one.lineno - 1].rstrip("\n")
                     put = re.sub(rf"= *{names[1]}\b", f"= {names[0]}", line, count=1)
@@ -119,9 +119,6 @@ def of_masks(definition: Any) -> Line | None:
             changed = _set_in(statement)
             before = {names: always for names, always in before.items() if names[1] not in changed}
     return None
-
-
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def _laid_on(node: ast.Assign) -> tuple[str, str] | None:
@@ -135,7 +132,7 @@ def _laid_on(node: ast.Assign) -> tuple[str, str] | None:
 
 def _set_in(statement: ast.stmt) -> set[str]:
     """The names that a statement gives another value."""
-    return {one.id for one in ast.walk(statement) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return {one.id for one in nodes_in(statement, ast.Name) if isinstance(one.ctx, ast.Store)}
 
 
 def of_padding(definitions: Sequence[Any]) -> tuple[Any, Line] | None:

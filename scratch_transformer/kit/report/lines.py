@@ -22,6 +22,7 @@ from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
 from scratch_transformer.kit.report import handed, in_vain, kept, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import AT_LAST, OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
+from scratch_transformer.kit.syntax import nodes_in, tree_from
 
 AROUND = 2
 """Lines shown before and after the one at fault."""
@@ -284,7 +285,7 @@ def _with_others(one: Place, id: str, form: str, at: int, lines: list[str]) -> P
 
 def _before_its_statement(number: int, put: list[str], room: _Room) -> tuple[int, list[str]]:
     """What is put before a line, as an assert is, is put before the statement that the line is in the midst of."""
-    statements = [node for node in ast.walk(_tree(room.lines) or ast.Module([], [])) if isinstance(node, ast.stmt)]
+    statements = nodes_in(_tree(room.lines), ast.stmt)
     inside = [node.lineno - 1 for node in statements if node.lineno - 1 <= number < (node.end_lineno or 0)]
     first = max(inside, default=number)
     if len(put) < 2 or first == number:
@@ -392,7 +393,7 @@ def _begin(number: int, room: _Room) -> int:
     """The line on which the innermost call begins, of one that has arguments of it alone."""
     if not ARGUMENTS.fullmatch(room.lines[number].split("#")[0]):
         return number
-    calls = [node for node in ast.walk(_tree(room.lines) or ast.Module([], [])) if isinstance(node, ast.Call)]
+    calls = nodes_in(_tree(room.lines), ast.Call)
     around = [node.lineno - 1 for node in calls if node.lineno - 1 < number < (node.end_lineno or 0)]
     return max(around, default=number)
 
@@ -462,18 +463,12 @@ def _silent(lines: list[str]) -> set[int]:
 
 def _tree(lines: list[str]) -> ast.Module | None:
     """None if they cannot be read by themselves."""
-    try:
-        return ast.parse(textwrap.dedent("\n".join(lines)))
-    except SyntaxError:
-        return None
+    return tree_from(textwrap.dedent("\n".join(lines)))
 
 
 def _texts(lines: list[str]) -> set[int]:
     """The lines of docstrings, which may have equations that look like code."""
-    tree = _tree(lines)
-    if tree is None:
-        return set()
-    texts = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+    texts = [node for node in nodes_in(_tree(lines), ast.Expr) if isinstance(node.value, ast.Constant)]
     return {line for text in texts for line in range(text.lineno - 1, text.end_lineno or text.lineno)}
 
 

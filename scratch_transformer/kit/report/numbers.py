@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from scratch_transformer.kit.definitions import namespace_of, nodes_of, tree_of
+from scratch_transformer.kit.syntax import arguments_of, is_stored, nodes_in
 
 SMALL = re.compile(r"\b(Linear|\w*Norm|Dropout|Embedding|Parameter|ReLU|GELU)\(")
 """Parts of torch's that are no layers: four projections are made in such a way."""
@@ -15,12 +16,12 @@ SMALL = re.compile(r"\b(Linear|\w*Norm|Dropout|Embedding|Parameter|ReLU|GELU)\("
 def of_layers(definition: Any) -> int | None:
     """At which line of a class, from 0, it does: the loop that returns, range(6), or a list without a loop."""
     methods = {one.name: one for one in getattr(tree_of(definition), "body", []) if isinstance(one, ast.FunctionDef)}
-    for loop in (node for method in methods.values() for node in ast.walk(method) if isinstance(node, ast.For)):
+    for loop in nodes_in(methods.values(), ast.For):
         if any(isinstance(statement, ast.Return) for statement in loop.body):
             return loop.lineno - 1
     nodes = [*ast.walk(methods["__init__"])] if "__init__" in methods else []
     local = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    local |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    local |= {node.id for node in nodes if is_stored(node)}
     fixed = (node for node in nodes if _is_repeated(node, local) or _is_written_out(node))
     return next((int(vars(node)["lineno"]) - 1 for node in fixed if not SMALL.search(ast.unparse(node))), None)
 
@@ -45,7 +46,7 @@ RESIDUAL = re.compile(r"(?i)sublayer|resid|connect|add_?(and_?)?norm")
 
 def of_dropout(definition: Any) -> int | None:
     """At which line of a class, from 0, what adds is told to drop nothing: SublayerConnection(width, dropout=0)."""
-    for call in (node for node in nodes_of(definition) if isinstance(node, ast.Call)):
+    for call in nodes_of(definition, ast.Call):
         told = [word.value for word in call.keywords if "drop" in (word.arg or "")]
         none = any(isinstance(value, ast.Constant) and value.value == 0 for value in told)
         if none and RESIDUAL.search(ast.unparse(call.func)):
@@ -56,8 +57,8 @@ def of_dropout(definition: Any) -> int | None:
 def of_eps(definition: Any, eps: str) -> int | None:
     """At which line of a class, from 0, a norm is told this eps: LayerNorm(d_model, 1e-6), or by a global's name."""
     names = namespace_of(definition)
-    for call in (node for node in nodes_of(definition) if isinstance(node, ast.Call)):
-        given = [*call.args, *(word.value for word in call.keywords)]
+    for call in nodes_of(definition, ast.Call):
+        given = arguments_of(call)
         values = [names.get(one.id) if isinstance(one, ast.Name) else getattr(one, "value", None) for one in given]
         if re.search("(?i)norm", ast.unparse(call.func)) and any(_is(value, eps) for value in values):
             return call.lineno - 1

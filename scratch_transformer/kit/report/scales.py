@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
-from scratch_transformer.kit.definitions import assignments, source_of, tree_of
+from scratch_transformer.kit.definitions import source_of, tree_of
+from scratch_transformer.kit.syntax import assignments, method_of, nodes_in
 
 SCORES = re.compile(r" @ |matmul|bmm|einsum|dot\(")
 SCALE = re.compile(r"(?i)scal|sqrt|factor|temper|root|divis")
@@ -26,7 +27,7 @@ def made(definition: Any) -> tuple[int, list[str]] | None:
     text, tree = source_of(definition), tree_of(definition)
     if not isinstance(tree, ast.ClassDef) or not SCORES.search(text) or "softmax" not in text:
         return None
-    make = next((one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), tree)
+    make = method_of(tree, "__init__") or tree
     own = {ast.unparse(target): value for target, value in assignments(ast.walk(make))}
     uses = [*_uses(tree)]
     for name, is_factor in uses:
@@ -84,7 +85,7 @@ def _uses(tree: ast.ClassDef) -> Iterator[tuple[str, bool]]:
 
 def _width(make: ast.AST, before: int) -> str:
     """What the width of one head is called above a line: self.d_k, or (d_model // num_heads); "" if nothing is."""
-    told = [node.arg for node in ast.walk(make) if isinstance(node, ast.arg) and WIDTH.search(node.arg)]
+    told = [node.arg for node in nodes_in(make, ast.arg) if WIDTH.search(node.arg)]
     pairs = [(ast.unparse(target), value) for target, value in assignments(ast.walk(make))]
     widths = [(target, value) for target, value in pairs if WIDTH.search(target) and isinstance(value, ast.BinOp)]
     above = [target for target, value in widths if value.lineno < before]

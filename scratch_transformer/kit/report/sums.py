@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scratch_transformer.kit.definitions import assignments, nodes_of, source_of, tree_of
+from scratch_transformer.kit.definitions import nodes_of, source_of, tree_of
+from scratch_transformer.kit.syntax import assignments, method_of, nodes_in
 
 NORM, DROPOUT = r"(?i)norm|\bln\w*$", r"(?i)drop"
 """What norms and dropouts are called, of classes and of attributes."""
@@ -90,7 +91,7 @@ def undropped(definition: Any) -> int | None:
     """At which line of a class, from 0, its forward makes the first sum of a residual connection without dropout."""
     forward = _Forward(definition)
     for statement in [*forward.statements()]:  # then all sums are known
-        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        calls = nodes_in(statement, ast.Call)
         if forward.adds(statement) and not any(forward.is_called(call, DROPOUT) for call in calls):
             return statement.lineno - 1
     return None
@@ -100,8 +101,8 @@ def undropped_of(definition: Any, called: str) -> int | None:
     """At which line of a class, from 0, its forward adds what calls of such a name give, at once or later."""
     forward, given = _Forward(definition), set[str]()
     for statement in [*forward.statements()]:  # then all sums are known
-        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
-        calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+        names = nodes_in(statement, ast.Name)
+        calls = nodes_in(statement, ast.Call)
         gives = any(
             re.search(called, f"{ast.unparse(call.func)}(") and not forward.is_no_sublayer(call) for call in calls
         )
@@ -126,8 +127,7 @@ class _Forward:
     """The forward of a class, read from its first line to its last."""
 
     def __init__(self, definition: Any) -> None:
-        body = getattr(tree_of(definition), "body", [])
-        own = next((f for f in body if isinstance(f, ast.FunctionDef) and f.name == "forward"), None)
+        own = method_of(tree_of(definition), "forward")
         self.body = own.body if own is not None else []
         taken = [arg.arg for arg in own.args.args[1:]] if own is not None else []
         self.given, self.besides = {*taken[:1]}, {*taken[1:]}
@@ -209,5 +209,5 @@ def _first(call: ast.Call) -> ast.expr | None:
 
 def _first_use(node: ast.AST, name: str) -> bool | None:
     """Whether a node reads a name (before it sets it); None if it does neither."""
-    uses = [one.ctx for one in ast.walk(node) if isinstance(one, ast.Name) and one.id == name]
+    uses = [one.ctx for one in nodes_in(node, ast.Name) if one.id == name]
     return any(isinstance(use, ast.Load) for use in uses) if uses else None

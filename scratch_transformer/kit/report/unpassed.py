@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import assignments, is_of_torch, nodes_of, tree_of
+from scratch_transformer.kit.definitions import is_of_torch, nodes_of, tree_of
+from scratch_transformer.kit.syntax import assignments, method_of, nodes_in
 
 MASK = re.compile(r"(?i)mask|causal|tril|triu|future|ahead")
 NOT_OF_TARGETS = re.compile(r"(?i)enc|src|source|cross|mem")
@@ -48,12 +49,10 @@ def call(definitions: Iterable[Any]) -> Call | None:
 
 def _calls(cls: type, classes: Iterable[type]) -> Iterator[Call]:
     """What is called in a forward and takes a mask."""
-    body = getattr(tree_of(cls), "body", [])
-    forward = next((one for one in body if isinstance(one, ast.FunctionDef) and one.name == "forward"), None)
     made = {ast.unparse(target): value for target, value in assignments(nodes_of(cls))}
-    nodes = [*ast.walk(forward)] if forward is not None else []
-    loops = {ast.unparse(node.target): ast.unparse(node.iter) for node in nodes if isinstance(node, ast.For)}
-    for node in (one for one in nodes if isinstance(one, ast.Call)):
+    forward = method_of(tree_of(cls), "forward")
+    loops = {ast.unparse(node.target): ast.unparse(node.iter) for node in nodes_in(forward, ast.For)}
+    for node in nodes_in(forward, ast.Call):
         name = ast.unparse(node.func)
         name = loops.get(name, name)
         parts = [part for part in _parts(made.get(name), classes) if _mask_of(part)]
@@ -65,7 +64,7 @@ def _calls(cls: type, classes: Iterable[type]) -> Iterator[Call]:
 
 def _parts(value: ast.expr | None, classes: Iterable[type]) -> list[type]:
     """The classes that an expression makes parts of: nn.ModuleList([Block(d) for _ in range(n)])."""
-    called = [ast.unparse(n.func) for n in ast.walk(value or ast.Pass()) if isinstance(n, ast.Call)]
+    called = [ast.unparse(n.func) for n in nodes_in(value, ast.Call)]
     own = {cls.__name__: cls for cls in classes}
     found = (own.get(name) or vars(nn).get(name.removeprefix("nn.").removeprefix("torch.nn.")) for name in called)
     return [cls for cls in found if isinstance(cls, type)]

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_module_class, leads_to, named_in, names_in
+from scratch_transformer.kit.definitions import is_module_class, leads_to, named_in, names_in, parameters_called
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.plan import MASKS
@@ -181,13 +181,6 @@ def optional_memory(thing: Any) -> str:
 def takes_mask(thing: Any) -> bool:
     """Whether it can be given a mask."""
     return any(is_mask(p.name) for p in parameters_called(thing))
-
-
-def parameters_called(thing: Any) -> list[inspect.Parameter]:
-    """Of a function, or of a class's forward."""
-    forward = getattr(thing, "forward", None) if isinstance(thing, type) else thing
-    forward = forward or vars(thing).get("__call__")
-    return [p for p in parameters_of(forward) if p.name != "self"]
 
 
 def required_of(thing: Any) -> list[inspect.Parameter]:

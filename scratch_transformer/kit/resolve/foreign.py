@@ -26,7 +26,6 @@ from scratch_transformer.kit.definitions import (
     tree_of,
 )
 from scratch_transformer.kit.discover.placeholders import Missing
-from scratch_transformer.kit.judge.frames import Function
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.kind import NETWORKS
 from scratch_transformer.kit.resolve import structure
@@ -34,6 +33,7 @@ from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.other_designs import SAID
 from scratch_transformer.kit.resolve.standardized import STANDARDIZES, standardizes
+from scratch_transformer.kit.syntax import Function, last_name, nodes_in
 
 A_TEST = "a test"
 RECURRENT = ("LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell", "RNNBase")
@@ -163,7 +163,7 @@ def embeds_words(thing: Any, kind: str) -> str:
     is_told = any(settings_of(name)[:1] == ("vocab_size",) and "voc" in name.lower() for name in _parameters(thing))
     names = {name.lower() for name in names_in(thing)}
     tree = tree_of(getattr(thing, "forward", None) or vars(thing).get("__call__"))
-    given = {one.arg for one in ast.walk(tree) if isinstance(one, ast.arg)} if isinstance(tree, Function) else set()
+    given = {one.arg for one in nodes_in(tree, ast.arg)} if isinstance(tree, Function) else set()
     nodes = ast.walk(tree) if tree is not None else ()
     looked_up = [ast.unparse(node.slice) for node in nodes if isinstance(node, ast.Subscript)]
     looks_up = bool(names & {"embedding", "one_hot"} or given & {*looked_up})
@@ -395,7 +395,7 @@ def _of_class(tree: ast.AST) -> str:
         if isinstance(node, ast.Assign) and IMAGE.match(ast.unparse(node)):
             return f"of images: {ast.unparse(node)}"
         if isinstance(node, ast.Call):
-            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            name = last_name(node.func)
             if len(UNFOLDED.findall(ast.unparse(node.func))) > 1:
                 return "of images: patches"
             if name in RECURRENT:
@@ -411,13 +411,12 @@ def _of_class(tree: ast.AST) -> str:
 
 def _embeds(tree: ast.AST) -> bool:
     """Whether it has an nn.Embedding: of texts, then."""
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return any(getattr(call, "attr", getattr(call, "id", "")) == "Embedding" for call in calls)
+    return any(last_name(call.func) == "Embedding" for call in nodes_in(tree, ast.Call))
 
 
 def _of_one_state(tree: ast.AST) -> str:
     """Of a recurrent decoder: its one state asks, so scores and what they weigh lose the axis of the queries."""
-    methods = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    methods = [node.func for node in nodes_in(tree, ast.Call)]
     squeezed = [method.value for method in methods if isinstance(method, ast.Attribute) and method.attr == "squeeze"]
     products = [ast.unparse(one) for one in squeezed if PRODUCT.search(ast.unparse(one))]
     return "it attends with one state at a time, as a recurrent decoder does" if len(products) > 1 else ""
@@ -481,10 +480,10 @@ def _own(function: Any) -> Iterator[ast.AST]:
 def _made_of(thing: Any, tree: ast.AST, depth: int) -> str:
     """A class that makes, or is given, what is recurrent or convolutional is that too."""
     given = {parameter.lower() for parameter in _parameters(thing)}
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    calls = nodes_in(tree, ast.Call)
     made = [part for call in calls if not _asks_for_a_class(call) for part in (call.func, *call.args)]
     made += [part.value for part in made if isinstance(part, ast.Attribute)]  # Encoder.from_config(…)
-    init = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    init = [node for node in nodes_in(tree, ast.FunctionDef) if node.name == "__init__"]
     made += [one.annotation for node in init for one in node.args.args if one.annotation is not None]
     used = {part.id for part in made if isinstance(part, ast.Name)}
     for name, value in [*namespace_of(thing).items()]:

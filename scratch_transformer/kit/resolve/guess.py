@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, source_of
+from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, parameters_called, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
@@ -30,7 +30,6 @@ from scratch_transformer.kit.resolve.fitness import (
     fitness,
     may_turn,
     of_today,
-    parameters_called,
     required_of,
     takes,
     takes_mask,

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, parameters_of, source_of, sums_in
+from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, parameters_of, source_of
+from scratch_transformer.kit.syntax import sums_in
 
 LINEAR = re.compile(r"\bLinear\(")
 NORMS = re.compile(r"norm", re.IGNORECASE)

@@ -9,7 +9,6 @@ import enum
 import inspect
 import re
 import sys
-import traceback
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,13 +16,14 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.arrays.classes import BACKWARD, as_module
-from scratch_transformer.kit.definitions import SCOPES, codes_of, is_module_class, leads_to, names_in, parameters_of
+from scratch_transformer.kit.definitions import codes_of, is_module_class, leads_to, names_in, parameters_of
 from scratch_transformer.kit.discover.survey import is_main_guard
-from scratch_transformer.kit.judge.frames import parsed
+from scratch_transformer.kit.judge.frames import frames_of, parsed
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.functions import methods, schedules
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain, words
+from scratch_transformer.kit.syntax import SCOPES, is_stored
 
 SETTINGS, DATA, OF_TEXTS, A_BASE, AN_ERROR = "settings", "data", "of a tokenizer", "an abstract base", "an error"
 TRAINS, MEASURES, SHOWS = "it trains a model: read, not run", "it measures a model", "it shows or logs"
@@ -205,7 +205,7 @@ def unmade(thing: Any) -> str:
 
 def not_run(error: BaseException | None) -> str:
     """That a global is read which its file makes, in lines that were not run; "" of what stops for another reason."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if type(error) is NameError else []
+    frames = frames_of(error) if type(error) is NameError else []
     place = _place_of(str(error.name), frames[-1].f_code.co_filename) if frames else ""  # type: ignore[union-attr]
     return NOT_MADE.format(error.name, place) if place in (IN_MAIN, NOT_RUN) else ""  # type: ignore[union-attr]
 
@@ -225,7 +225,7 @@ def _place_of(name: str, path: str) -> str:
 
 
 def _stored(nodes: Iterable[ast.AST]) -> set[str]:
-    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return {node.id for node in nodes if is_stored(node)}
 
 
 def _defined(nodes: Iterable[ast.AST]) -> set[str]:

@@ -15,6 +15,7 @@ from scratch_transformer.kit.definitions import (
     named_in,
     names_in,
     nodes_of,
+    parameters_called,
     source_of,
 )
 from scratch_transformer.kit.resolve import halves
@@ -23,6 +24,7 @@ from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask, is_segment
 from scratch_transformer.kit.resolve.names.settings import settings_beside, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
+from scratch_transformer.kit.syntax import is_of_self
 
 ATTENDS = re.compile(
     r"^(softmax|log_softmax|scaled_dot_product_attention|flash_attn\w*|MultiheadAttention)$", re.IGNORECASE
@@ -81,7 +83,7 @@ def joins_two_sides(cls: type) -> bool:
     """Whether it is given an encoder and a decoder, and ids for both: Translator(encoder, decoder)."""
     given = [plain(p.name) for p in parameters_of(cls) if p.default is p.empty and not settings_of(p.name)]
     sides = [[name for name in given if re.match(side, name)] for side in ("enc", "dec")]
-    names = [p.name for p in parameters_of(cls.forward) if p.name != "self"]  # type: ignore[attr-defined]
+    names = [p.name for p in parameters_called(cls)]
     is_pair = all(any(input_of(name, (side,)) for name in names) for side in ("src", "tgt"))
     return all(sides) and is_pair and not any(map(RECURRENT.search, map(str.lower, names_in(cls))))
 
@@ -111,8 +113,8 @@ def adds_what_it_holds(cls: Any) -> bool:
     if not is_module_class(cls):
         return False
     nodes, given = nodes_of(cls.forward), {p.name for p in parameters_of(cls.forward)}
-    functions = [node.func for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
-    is_held = {f.attr for f in functions if ast.unparse(f.value) == "self"} & {p.name for p in parameters_of(cls)}
+    called = {node.func.attr for node in nodes if isinstance(node, ast.Call) and is_of_self(node.func)}
+    is_held = called & {p.name for p in parameters_of(cls)}
     return bool(is_held) and _adds(nodes, given) and _normalizes(cls)
 
 
@@ -224,7 +226,7 @@ def _told(thing: type) -> set[str]:
 
 def _tensors(forward: Any) -> int:
     """How many inputs its forward must be given, masks and segments aside."""
-    own = [p for p in parameters_of(forward) if p.name != "self"]
+    own = parameters_called(forward)
     return sum(p.default is p.empty and not (is_mask(p.name) or is_segment(p.name)) for p in own)
 
 

@@ -125,7 +125,7 @@ def _never_drops(value: Any, whole: Resolved) -> bool:
     drops = [part.p for part in (module.modules() if module is not None else ()) if isinstance(part, nn.Dropout)]
     if not drops or any(drops) or any("drop" in source_of(one).lower() for one in (value, cls)):
         return False
-    calls = [node.func for one in (value, cls) for node in nodes_of(one) if isinstance(node, ast.Call)]
+    calls = [node.func for one in (value, cls) for node in nodes_of(one, ast.Call)]
     made = {ast.unparse(func).rpartition(".")[2] for func in calls}
     if module is not None and any(part.__name__ not in made for part in _classes_within(module)):
         return False  # it is given that part: how much that drops is up to who makes it

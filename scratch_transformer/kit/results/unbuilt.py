@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch import nn
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import uncomputed
-from scratch_transformer.kit.judge.frames import CalledOtherwise, is_learners
+from scratch_transformer.kit.judge.frames import CalledOtherwise, frames_of, is_learners, learners_frame
 from scratch_transformer.kit.judge.stops import later as later_stops
 from scratch_transformer.kit.judge.stops import no_forward
 from scratch_transformer.kit.judge.stops.attributes import read_in_vain
@@ -132,16 +131,16 @@ def _of_both_sides(value: Any, kind: Kind) -> Kind:
 def _before_its_forward(finding: Finding, outcome: Outcome, value: Any) -> list[Finding]:
     """The mistake with which the constructor stops already of a class of which another is told: it has no forward."""
     error = outcome.error if outcome.stage == "built" and no_forward.finding(value) is not None else None
-    own = [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error else None) if is_learners(frame)]
+    own = learners_frame(error)
     made = getattr(vars(value).get("__init__"), "__code__", None)
-    first = crash_finding(error) if isinstance(error, Exception) and own and own[-1].f_code is made else None
+    first = crash_finding(error) if isinstance(error, Exception) and own and own.f_code is made else None
     return [first] if first is not None and first.evidence != finding.evidence else []
 
 
 def _stops_in(error: BaseException | None, value: Any) -> bool:
     """Whether something stops in a class's own code, and in none of its parts, which may stop as well."""
     own = [getattr(getattr(member, "__func__", member), "__code__", None) for member in vars(value).values()]
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+    frames = frames_of(error)
     if isinstance(error, CalledOtherwise):  # in the reference, in whose place it is to stop
         frames = [frame for frame in frames if is_learners(frame)]
     return bool(frames) and frames[-1].f_code in filter(None, own)

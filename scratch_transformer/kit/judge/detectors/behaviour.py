@@ -194,7 +194,7 @@ def future_lost(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """A8: a masked call in float16."""
     module = session.candidate.module
-    masked = [r.probe for r in session.ran if any("mask" in n and v is not None for n, v in r.probe.inputs.items())]
+    masked = [result.probe for result in session.ran if result.probe.has_mask]
     probe = masked[0] if masked else session.ran[0].probe
     inputs = {n: v.half() if isinstance(v, Tensor) and v.is_floating_point() else v for n, v in probe.inputs.items()}
     try:

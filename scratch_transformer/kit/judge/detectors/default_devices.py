@@ -26,7 +26,7 @@ def told_no_device(session: Session, best: Hypothesis | None) -> Iterator[Findin
     parts = {type(part) for part in module.modules()} if module is not None else set()
     for cls in sorted((one for one in parts if not is_of_torch(one)), key=lambda one: one.__qualname__):
         forward: Any = getattr(cls, "forward", None)
-        for call in (node for node in nodes_of(forward) if isinstance(node, ast.Call)):
+        for call in nodes_of(forward, ast.Call):
             if not _is_left_on_the_cpu(call, cls, forward):
                 continue
             said, name = ast.unparse(call), ast.unparse(call.func)

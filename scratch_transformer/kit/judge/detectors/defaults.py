@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from scratch_transformer.kit.judge import callers
-from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, line_of
+from scratch_transformer.kit.judge.frames import STOPS_AT, frames_of, in_one_line, learners_line, line_of
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
@@ -109,7 +109,7 @@ def stops_with_two_widths(session: Session, best: Hypothesis | None) -> Iterator
     try:
         call(candidate, probe.inputs)
     except RuntimeError as error:
-        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        frames = frames_of(error)
         own = [frame for frame in frames if frame.f_locals.get("self") is candidate.module]
         line = linecache.getline(own[-1].f_code.co_filename, line_of(error, own[-1])).strip() if own else ""
         if candidate.told >= WIDTHS.keys() and line:

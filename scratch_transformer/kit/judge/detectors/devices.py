@@ -15,7 +15,7 @@ from scratch_transformer.kit.definitions import is_own, namespace_of, nodes_of, 
 from scratch_transformer.kit.judge import elsewhere, neighbours
 from scratch_transformer.kit.judge.detectors.inventory import plain_weights
 from scratch_transformer.kit.judge.elsewhere import Left
-from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, Function, parsed
+from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, nodes_on
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.uncomputed import is_triangle
@@ -23,6 +23,7 @@ from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import NOWHERE_ELSE
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
+from scratch_transformer.kit.syntax import Function, is_stored, nodes_in
 
 
 def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -104,23 +105,15 @@ def _told_where(one: Left) -> str:
     """
     if one.is_sent:
         return SENT
-    around = [node for node in parsed(one.file) if isinstance(node, Function) and _is_in(node, one.line)]
+    around = [*nodes_on(one.file, one.line, Function)]
     method = max(around, key=lambda node: node.lineno, default=None)
     names = [argument.arg for argument in method.args.args] if method is not None else ["x"]
     given = [name for name in names if name != "self" and not SIZES.search(name)]
-    if "x" in names or names[:1] != ["self"] or any(_is_stored(node, "x") for node in ast.walk(method or ast.Pass())):
+    if "x" in names or names[:1] != ["self"] or any(is_stored(node, "x") for node in nodes_in(method, ast.Name)):
         return ""
     told = next((name for name in given if "device" in name.lower()), "")  # which it does not use
     where = told or (f"{given[0]}.device" if given else "next(self.parameters()).device")
     return f"Tell it where: device={where}."
-
-
-def _is_in(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
-def _is_stored(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
 
 
 OF_DEVICES = re.compile(r"\bcuda\b|device(?!_type)|\bmps\b|lightning|accelerat")
@@ -192,8 +185,7 @@ def _is_made_elsewhere(call: ast.Call, owner: type[nn.Module]) -> bool:
     called = getattr(owner, own, None) if own != name else namespace_of(owner).get(name)
     if not inspect.isfunction(called) or not is_own(called):
         return False
-    inside = [node for node in nodes_of(called) if isinstance(node, ast.Call)]
-    return any(_names_a_device(one, inspect.signature(called).parameters) for one in inside)
+    return any(_names_a_device(one, inspect.signature(called).parameters) for one in nodes_of(called, ast.Call))
 
 
 def _moves(name: str, owner: type[nn.Module]) -> bool:

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.definitions import is_own, line_at, nodes_of, parameters_of
 from scratch_transformer.kit.judge.detectors.scores import dropped_scores
-from scratch_transformer.kit.judge.frames import DONE_AT, Function, line_of_argument
+from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
 from scratch_transformer.kit.judge.training import told
@@ -22,6 +22,7 @@ from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.paths import ON_RESIDUAL
 from scratch_transformer.kit.report import sums
+from scratch_transformer.kit.syntax import Function, nodes_in
 
 LAST = ("w_o", "linear2")
 """What computes a sublayer's output."""
@@ -113,8 +114,7 @@ def _sets_training(module: nn.Module | None) -> str:
     """The line on which a method, other than train and eval, sets self.training; "" if none does."""
     for cls in _own_classes(module):
         methods = [n for n in nodes_of(cls) if isinstance(n, Function) and n.name not in ("train", "eval", "__init__")]
-        nodes = [node for method in methods for node in ast.walk(method) if isinstance(node, ast.Assign)]
-        for node in nodes:
+        for node in nodes_in(methods, ast.Assign):
             if any(ast.unparse(target) == "self.training" for target in node.targets):
                 return line_at(cls, node)
     return ""
@@ -123,9 +123,8 @@ def _sets_training(module: nn.Module | None) -> str:
 def _made_in_calls(module: nn.Module | None) -> str:
     """The line on which a method makes an nn.Dropout and calls it at once; "" if none does."""
     for cls in _own_classes(module):
-        made = [n for n in nodes_of(cls) if isinstance(n, ast.Call) and isinstance(n.func, ast.Call)]
-        for node in made:
-            if re.match(r"(torch\.)?(nn\.)?Dropout\(", ast.unparse(node.func)):
+        for node in nodes_of(cls, ast.Call):
+            if isinstance(node.func, ast.Call) and re.match(r"(torch\.)?(nn\.)?Dropout\(", ast.unparse(node.func)):
                 return line_at(cls, node.func)
     return ""
 
@@ -276,8 +275,7 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
 
 def _drops_in_a_loop(module: nn.Module) -> bool:
     """Whether a stack that has its layers written out drops something of each."""
-    loops = [node for node in nodes_of(type(module)) if isinstance(node, ast.For)]
-    calls = [node.func for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    calls = [node.func for loop in nodes_of(type(module), ast.For) for node in nodes_in(loop, ast.Call)]
     return any(isinstance(call, ast.Attribute) and "drop" in call.attr for call in calls)
 
 

@@ -106,7 +106,7 @@ def too_long(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 def _grows(cls: Any) -> bool:
     """Whether forward makes a longer table where it needs one: if len(x) > self.longest: self.fill(len(x))."""
-    asked = [node for node in nodes_of(getattr(cls, "forward", None)) if isinstance(node, ast.If)]
+    asked = nodes_of(getattr(cls, "forward", None), ast.If)
     makes = [ast.unparse(one) for node in asked if isinstance(node.test, ast.Compare) for one in node.body]
     return any(re.match(r"self\.\w+(\(| *=[^=])", line) for line in makes)
 

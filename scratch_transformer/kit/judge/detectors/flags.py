@@ -18,6 +18,7 @@ from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import NO_MASK, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import DOES_UNHEARD_FLAG, OTHER_THAN_ASKED, UNHEARD_FLAG
+from scratch_transformer.kit.syntax import arguments_of, names_within
 
 ORDER = re.compile(r"(is_|use_)?(norm_?first|pre_?(layer_?)?norm|pre_?ln|norm_?before|normalize_before)", re.I)
 """True asks for pre-norm."""
@@ -88,19 +89,15 @@ def _is_anothers(session: Session, name: str) -> bool:
 
 def _kept_as(module: Any, name: str) -> list[str]:
     """The attributes that a constructor makes of what it is told: self.causal = causal."""
-    stores = [node for node in nodes_of(type(module)) if isinstance(node, ast.Assign)]
-    made = [node for node in stores if name in {one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)}]
+    made = [node for node in nodes_of(type(module), ast.Assign) if name in names_within(node.value)]
     targets = [one for node in made for target in node.targets for one in ast.walk(target)]
     return [one.attr for one in targets if isinstance(one, ast.Attribute)]
 
 
 def _is_handed_on(cls: Any, name: str) -> bool:
     """Whether any call of the class has it among its arguments: then it is for that part to listen."""
-    for node in nodes_of(cls):
-        given = [*node.args, *(word.value for word in node.keywords)] if isinstance(node, ast.Call) else []
-        if any(ast.unparse(one) in (name, f"self.{name}") for one in given):
-            return True
-    return False
+    given = [one for call in nodes_of(cls, ast.Call) for one in arguments_of(call)]
+    return any(ast.unparse(one) in (name, f"self.{name}") for one in given)
 
 
 def _told_by_calls(session: Session, made: str, name: str) -> set[bool]:

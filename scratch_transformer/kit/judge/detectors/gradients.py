@@ -46,7 +46,7 @@ def stopped(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if best is None or session.is_random or is_by_hand:
         return  # by_hand.py compares what is written by hand
     probes = [result.probe for result in session.ran]
-    masked = [probe for probe in probes if any("mask" in n and v is not None for n, v in probe.inputs.items())]
+    masked = [probe for probe in probes if probe.has_mask]
     for probe in (*probes[:1], *(one for one in masked[:1] if one is not probes[0])):
         if (finding := next(_stopped_at(session, best, probe), None)) is not None:
             yield finding

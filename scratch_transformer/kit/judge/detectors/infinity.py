@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 from scratch_transformer.kit.judge.frames import DONE_AT, line_now
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
-from scratch_transformer.kit.kind import Finding, Inputs
+from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import ZERO_TIMES_INFINITY
 from scratch_transformer.kit.recipe import RIGHT
@@ -37,7 +37,7 @@ def zero_times_infinity(session: Session, best: Hypothesis | None) -> Iterator[F
     """A4: a mask times -∞, where 0 · ∞ is NaN; whether that is all that is wrong, the inputs without a mask show."""
     if best is not None:
         return
-    masked = [result for result in session.ran if _has_mask(result.probe.inputs)]
+    masked = [result for result in session.ran if result.probe.has_mask]
     for result in masked:
         if result.output is None or bool(result.output.isfinite().all()):
             continue
@@ -53,10 +53,6 @@ def zero_times_infinity(session: Session, best: Hypothesis | None) -> Iterator[F
             said = f"With a mask there is NaN in its outputs, as 0 times infinity is NaN. {DONE_AT}{products.line}"
             yield Finding(MISTAKES["A4"], said, ZERO_TIMES_INFINITY, explains=is_all)
             return
-
-
-def _has_mask(inputs: Inputs) -> bool:
-    return any("mask" in name and value is not None for name, value in inputs.items())
 
 
 INFINITY = ((("A4",), zero_times_infinity),)

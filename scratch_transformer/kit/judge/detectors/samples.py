@@ -37,7 +37,7 @@ def of_three_samples(session: Session, best: Hypothesis | None) -> Iterator[Find
 
 def of_one_sample(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B26: a line that reads what only a second sample has, print(mask[1].shape), stops with a batch of one."""
-    masked = [r for r in session.ran if any("mask" in n and v is not None for n, v in r.probe.inputs.items())]
+    masked = [result for result in session.ran if result.probe.has_mask]
     for result in (*masked[:1], *session.ran[:1]):
         inputs = result.probe.inputs
         first = next((value for value in inputs.values() if isinstance(value, Tensor) and value.dim() > 1), None)

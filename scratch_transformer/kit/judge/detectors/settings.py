@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from scratch_transformer.kit.definitions import file_of, names_in, parameters_of, text_of_file
-from scratch_transformer.kit.judge.frames import in_one_line, is_learners, nodes_at
+from scratch_transformer.kit.judge.frames import frames_of, in_one_line, is_learners, nodes_at
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
@@ -116,7 +115,7 @@ def _stops(session: Session, candidate: Candidate, sizes: Mapping[str, int]) -> 
 
 def _is_in_words(error: Exception) -> bool:
     """Whether a check of the learner's own raised it."""
-    frame = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+    frame = frames_of(error)[-1]
     return is_learners(frame) and any(nodes_at(error, frame, (ast.Assert, ast.Raise)))
 
 

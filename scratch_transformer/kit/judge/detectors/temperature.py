@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scratch_transformer.kit.definitions import line_at, nodes_of, parameters_of, settles
+from scratch_transformer.kit.definitions import line_at, nodes_of, parameters_of
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.optimizing import DOES_DIVIDE_BY_ZERO, ZERO_BY_DEFAULT
+from scratch_transformer.kit.syntax import settles
 
 
 def zero_by_default(session: Session, best: Hypothesis | None) -> Iterator[Finding]:

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from scratch_transformer.kit.definitions import assignments, line_at, nodes_of
+from scratch_transformer.kit.definitions import line_at, nodes_of
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.syntax import arguments_of, assignments
 
 MADE = re.compile(r"torch\.(zeros|ones|full|tensor|empty|arange|LongTensor)\(")
 MOVED = re.compile(r"\.(to|cuda|type_as|new_\w+)\(|device")
@@ -35,7 +36,7 @@ def on_two_devices(session: Session, best: Hypothesis | None) -> Iterator[Findin
     here = {name: values[0] for name, values in given.items() if MADE.match(ast.unparse(values[0]))}
     here = {n: made for n, made in here.items() if not any(MOVED.search(ast.unparse(one)) for one in given[n])}
     for call in [node for node in nodes if isinstance(node, ast.Call)]:
-        texts = [ast.unparse(one) for one in [*call.args, *(word.value for word in call.keywords)]]
+        texts = [ast.unparse(one) for one in arguments_of(call)]
         other = next((text for text in texts if text in there or ON_A_GPU.search(text)), "")
         name = next((text for text in texts if text in here), "")
         if other and name:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from scratch_transformer.kit.definitions import inside
-from scratch_transformer.kit.judge.frames import Function
 from scratch_transformer.kit.judge.scripts.flow import Script
 from scratch_transformer.kit.judge.scripts.losses import Found
+from scratch_transformer.kit.syntax import Function, inside
 
 
 def unknown(script: Script) -> Found:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scratch_transformer.kit.definitions import FUNCTIONS, inside
+from scratch_transformer.kit.syntax import FUNCTIONS, inside, last_name, nodes_in
 
 LAYOUT = (
     *("view", "reshape", "contiguous", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "t", "T"),
@@ -45,8 +45,7 @@ class Script:
 
     def calls(self) -> Iterator[ast.Call]:
         """All calls, in the order of the text."""
-        found = [node for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
-        yield from sorted(found, key=lambda call: (call.lineno, call.col_offset))
+        yield from sorted(nodes_in(self.tree, ast.Call), key=lambda call: (call.lineno, call.col_offset))
 
     def assigned(self, name: str, before: ast.expr) -> ast.expr | None:
         """What a name (self.loss too) got last before a node, in the scope that it belongs to.
@@ -121,12 +120,12 @@ def parsed(text: str) -> Script | None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+    for call in nodes_in(tree, ast.Call):
         named = {word.arg: word for word in call.keywords}
         if not call.args and {"input", "target"} <= named.keys():  # of a loss, as torch calls them
             call.args = [named["input"].value, named["target"].value]
             call.keywords = [word for word in call.keywords if word.arg not in ("input", "target")]
-    return Script(tree, text, {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)})
+    return Script(tree, text, {node.name: node for node in nodes_in(tree, ast.ClassDef)})
 
 
 def without_layout(value: ast.expr) -> ast.expr:
@@ -142,11 +141,6 @@ def sliced(value: ast.expr) -> tuple[str, str]:
     if isinstance(value, ast.Subscript) and isinstance(value.value, (ast.Name, ast.Attribute)):
         return ast.unparse(value.value), ast.unparse(value.slice)
     return (ast.unparse(value), "") if isinstance(value, (ast.Name, ast.Attribute)) else ("", "")
-
-
-def last_name(node: ast.expr) -> str:
-    """nn.CrossEntropyLoss -> "CrossEntropyLoss"; "" for what is no name."""
-    return ast.unparse(node).rpartition(".")[2] if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
 def _called(value: ast.expr) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from scratch_transformer.kit.judge.scripts.flow import Script, without_layout
+from scratch_transformer.kit.syntax import is_of_self, method_of, nodes_in
 
 Found = Iterator[tuple[str, ast.expr, str]]
 """(id, where, evidence)."""
@@ -59,22 +60,15 @@ def _is_softmax(value: ast.expr, script: Script, before: ast.expr) -> bool:
     value = without_layout(value)
     if not isinstance(value, ast.Call):
         return False
-    if ast.unparse(value.func).rpartition(".")[2] == "softmax" and not _is_own(value.func):
-        return True
+    if ast.unparse(value.func).rpartition(".")[2] == "softmax" and not is_of_self(value.func):
+        return True  # self.softmax may be anything
     made = script.source_of(value.func, before)
     return isinstance(made, ast.Call) and ast.unparse(made.func).rpartition(".")[2] == "Softmax"
 
 
-def _is_own(function: ast.expr) -> bool:
-    """self.softmax: an attribute, which may be anything."""
-    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == "self"
-
-
 def _returned(cls: ast.ClassDef, script: Script) -> ast.expr | None:
     """The softmax that a class's forward returns, always."""
-    forward = next((f for f in cls.body if isinstance(f, ast.FunctionDef) and f.name == "forward"), None)
-    returns = [node for node in ast.walk(forward) if isinstance(node, ast.Return)] if forward is not None else []
-    given = [node.value for node in returns if node.value is not None]
+    given = [node.value for node in nodes_in(method_of(cls, "forward"), ast.Return) if node.value is not None]
     values = [script.source_of(value, value) for value in given]
     found = [value for value, at in zip(values, given, strict=True) if _is_softmax(value, script, at)]
     return found[0] if found and len(found) == len(values) else None

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
-from scratch_transformer.kit.definitions import assignments
-from scratch_transformer.kit.judge.scripts.flow import Script, last_name
+from scratch_transformer.kit.judge.scripts.flow import Script
 from scratch_transformer.kit.judge.scripts.losses import OTHERWISE, Found, line_of
+from scratch_transformer.kit.syntax import assignments, is_text, last_name, nodes_in
 
 LOSSES = ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
 NAMED = re.compile(r"(?i:(\w*_)?pad(ding)?_?(token_?)?(idx|index|id))|(\w*_)?PAD(_TOKEN)?")
@@ -63,7 +63,7 @@ def _used(script: Script) -> Iterator[tuple[int, ast.expr]]:
             words = {word.arg: word.value for word in node.keywords}
             given = words.get("padding_value", node.args[2] if len(node.args) > 2 else ast.Constant(0))
         elif isinstance(node, ast.BinOp) and (repeated := _repeated(node)) and LACKING.search(ast.unparse(node.right)):
-            given = None if "mask" in line_of(script.text, node.lineno) or _is_text(repeated[0]) else repeated[0]
+            given = None if "mask" in line_of(script.text, node.lineno) or is_text(repeated[0]) else repeated[0]
         if given is not None and isinstance(node, ast.expr):
             number = _number(given, script)
             if number is None:
@@ -90,8 +90,7 @@ def _is_padding(target: ast.expr, text: str) -> bool:
 
 def _in_tables(script: Script) -> Iterator[tuple[int, ast.expr]]:
     """What a vocabulary has for padding: {"<pad>": 1}, ids["<pad>"] = 1."""
-    tables = [node for node in ast.walk(script.tree) if isinstance(node, ast.Dict)]
-    pairs = [pair for table in tables for pair in zip(table.keys, table.values, strict=True)]
+    pairs = [pair for table in nodes_in(script.tree, ast.Dict) for pair in zip(table.keys, table.values, strict=True)]
     assigned = assignments(ast.walk(script.tree))
     pairs += [(target.slice, value) for target, value in assigned if isinstance(target, ast.Subscript)]
     for key, value in pairs:
@@ -145,9 +144,5 @@ def _constant(found: ast.expr) -> int | None:
     return int(found.value) if is_number else None  # type: ignore[attr-defined]
 
 
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
-
-
 def _is_word(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(WORD.fullmatch(node.value))
+    return is_text(node) and bool(WORD.fullmatch(node.value))

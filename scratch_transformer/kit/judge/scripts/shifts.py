@@ -7,6 +7,7 @@ import re
 
 from scratch_transformer.kit.judge.scripts.flow import MODEL, Script, sliced
 from scratch_transformer.kit.judge.scripts.losses import Found, losses
+from scratch_transformer.kit.syntax import method_of, names_within
 
 SHIFTS = re.compile(r":-1\]|:, 1:|\[1:|roll\(|shift|\bbos\b|\bsos\b", re.IGNORECASE)
 """In the text of a model: it may shift what it is given by itself."""
@@ -61,7 +62,7 @@ def _only_model(output: ast.Call, script: Script) -> ast.ClassDef | None:
 
 def _parameters(cls: ast.ClassDef) -> list[str]:
     """What a class's forward takes, without self."""
-    forward = next((one for one in cls.body if isinstance(one, ast.FunctionDef) and one.name == "forward"), None)
+    forward = method_of(cls, "forward")
     return [] if forward is None else [one.arg for one in forward.args.args[1:]]
 
 
@@ -78,7 +79,7 @@ def _used(cls: ast.ClassDef, script: Script, depth: int = 4) -> list[ast.AST]:
     functions = {node.name: node for node in script.tree.body if isinstance(node, ast.FunctionDef)}
     known: dict[str, ast.AST] = {**functions, **script.classes}
     for _ in range(depth):
-        names = {node.id for part in found for node in ast.walk(part) if isinstance(node, ast.Name)}
+        names = names_within(found)
         found += [node for name, node in known.items() if name in names and node not in found]
     return found
 

@@ -10,9 +10,18 @@ from types import FrameType
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import file_of, is_of_torch, namespace_of, source_of, text_of_file, tree_of
-from scratch_transformer.kit.judge.frames import Function, function_of, nodes_at
+from scratch_transformer.kit.definitions import (
+    file_of,
+    is_of_torch,
+    namespace_of,
+    nodes_of,
+    source_of,
+    text_of_file,
+    tree_of,
+)
+from scratch_transformer.kit.judge.frames import function_of, nodes_at
 from scratch_transformer.kit.judge.stops import unset
+from scratch_transformer.kit.syntax import DEFINITIONS, Function, is_of_self, is_text, nodes_in, tree_from
 
 NOTHING = ("", "")
 OF_MODELS = re.compile(
@@ -41,9 +50,8 @@ def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:
 
 def read_by(classes: list[type]) -> list[str]:
     """The attributes of itself that an object of these classes reads, in the order of their code."""
-    nodes = [node for cls in classes for node in ast.walk(tree_of(cls) or ast.Module([], []))]
-    own = [node for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"]
-    return list(dict.fromkeys(node.attr for node in own if isinstance(node.ctx, ast.Load)))
+    read = [node for cls in classes for node in nodes_of(cls, ast.Attribute) if isinstance(node.ctx, ast.Load)]
+    return list(dict.fromkeys(node.attr for node in read if is_of_self(node)))
 
 
 def given_to(owner: object) -> list[str]:
@@ -165,14 +173,11 @@ OF_ANY = ("setattr", "vars", "__dict__", "globals", "exec", "sys.modules")
 @functools.lru_cache(maxsize=64)
 def told_in(text: str) -> frozenset[str]:
     """The names that a file gives anything, in whatever way, and every text in it; setattr if it may give any."""
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
-        nodes = []
+    nodes = nodes_in(tree_from(text), ast.AST)
     names = {n.attr for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)}
     names |= {n.id for n in nodes if isinstance(n, ast.Name) and (isinstance(n.ctx, ast.Store) or n.id == "setattr")}
-    names |= {n.name for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))}
-    names |= {n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    names |= {n.name for n in nodes if isinstance(n, DEFINITIONS)}
+    names |= {n.value for n in nodes if is_text(n)}
     return frozenset(names if nodes else {"setattr"})
 
 
@@ -182,13 +187,12 @@ def told_globally(text: str) -> frozenset[str]:
 
     What an object gives itself, self.n, is no global.
     """
-    try:
-        nodes = list(ast.walk(ast.parse(text)))
-    except (SyntaxError, ValueError, RecursionError):
+    nodes = nodes_in(tree_from(text), ast.AST)
+    if not nodes:
         return frozenset({"setattr"})
     names = {name for n in nodes if isinstance(n, ast.Global) for name in n.names}
     stored = (n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store))
-    names |= {n.attr for n in stored if ast.unparse(n.value) != "self"}
+    names |= {n.attr for n in stored if not is_of_self(n)}
     is_open = any(isinstance(n, (ast.Name, ast.Attribute)) and ast.unparse(n).endswith(OF_ANY) for n in nodes)
     return frozenset(names | {"setattr"} if is_open else names)
 
@@ -200,9 +204,8 @@ def _set_in(text: str, owner: type | None) -> frozenset[str]:
     setattr if it may give any. owner: None for any class of the file.
     """
     namespace = namespace_of(owner) if owner is not None else {}
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = tree_from(text)
+    if tree is None:
         return frozenset({"setattr"})
     classes = [n for n in tree.body if isinstance(n, ast.ClassDef) and owner is not None]
     strangers = [n for n in classes if not _are_related(namespace.get(n.name), owner)]
@@ -210,12 +213,11 @@ def _set_in(text: str, owner: type | None) -> frozenset[str]:
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            is_own = isinstance(node.value, ast.Name) and node.value.id == "self" and id(node) in inside
-            names |= set() if is_own else {node.attr}
+            names |= set() if is_of_self(node) and id(node) in inside else {node.attr}
         elif isinstance(node, ast.ClassDef) and id(node) not in inside:
             names |= told_in(ast.unparse(ast.Module([n for n in node.body if not isinstance(n, Function)], [])))
             names |= {one.name for one in ast.walk(node) if isinstance(one, Function)}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        elif is_text(node):
             names.add(node.value)
         elif isinstance(node, ast.Name) and node.id == "setattr":
             names.add("setattr")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import traceback
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from scratch_transformer.kit.judge.frames import is_learners, nodes_at
+from scratch_transformer.kit.judge.frames import frames_of, is_learners, nodes_at
 
 
 def failed(error: BaseException | None) -> str:
     """What the two sides are of a comparison of sizes that an error was raised for; "" if it is no such error."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+    frames = frames_of(error)
     if error is None or not frames or not is_learners(frames[-1]):
         return ""
     return next(_unequal(error, frames[-1]), "")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.judge.frames import function_of, nodes_at
 from scratch_transformer.kit.judge.stops.refused import NOTHING, kept
+from scratch_transformer.kit.syntax import is_stored, nodes_in
 
 REFUSED = re.compile(r"~ \(operator\.invert\) is only implemented on integer and Boolean")
 MAKERS, HALVES = ("ones", "zeros", "eye"), ("tril", "triu")
@@ -36,8 +37,8 @@ def _is_made(node: ast.expr, frame: FrameType) -> bool:
         return last in HALVES and inside is not None and _is_made(inside, frame)
     if not isinstance(node, ast.Name) or not isinstance(frame.f_locals.get(node.id), Tensor):
         return False
-    inside = list(ast.walk(function_of(frame) or ast.Module([], [])))
+    inside = nodes_in(function_of(frame), ast.AST)
     values = [n.value for n in inside if isinstance(n, ast.Assign) and [*map(ast.unparse, n.targets)] == [node.id]]
-    stored = [n for n in inside if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Store)]
+    stored = [n for n in inside if is_stored(n, node.id)]
     is_own = node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
     return is_own and len(values) == len(stored) == 1 and _is_made(values[0], frame)

@@ -12,6 +12,7 @@ from scratch_transformer.kit.judge.stops import meant
 from scratch_transformer.kit.judge.stops.attributes import is_own_module, is_set_nowhere, own_classes
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.syntax import is_of_self, nodes_in
 
 
 def finding(cls: object, known: str) -> Finding | None:
@@ -27,15 +28,14 @@ def finding(cls: object, known: str) -> Finding | None:
     if not isinstance(tree, ast.ClassDef) or not is_own_module(blank, cls.__name__):
         return None
     methods = [one for one in tree.body if isinstance(one, ast.FunctionDef) and one.name != "__init__"]
-    reads = [n for method in methods for n in ast.walk(method) if isinstance(n, ast.Attribute)]
-    reads = [n for n in reads if isinstance(n.ctx, ast.Load) and ast.unparse(n.value) == "self"]
+    reads = [n for n in nodes_in(methods, ast.Attribute) if isinstance(n.ctx, ast.Load) and is_of_self(n)]
     for node in sorted(reads, key=lambda one: one.lineno):
         if f"self.{node.attr}" not in known and is_set_nowhere(node.attr, blank, own_classes(blank)):
             line = line_at(cls, node)
             said = (
                 f"It would stop later too: it reads self.{node.attr}, which nothing in {cls.__name__} or its file sets."
             )
-            stored = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)]
-            fix = meant.among(node.attr, [n.attr for n in stored if ast.unparse(n.value) == "self"])
+            stored = [n for n in nodes_in(tree, ast.Attribute) if isinstance(n.ctx, ast.Store)]
+            fix = meant.among(node.attr, [n.attr for n in stored if is_of_self(n)])
             return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", f"self.{node.attr}", fix=fix)
     return None

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import ast
 import itertools
-import linecache
 import re
-import traceback
 from collections.abc import Iterator
 from types import FrameType
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge.frames import DONE_AT, function_of, is_learners, line_of, nodes_at
+from scratch_transformer.kit.judge.frames import (
+    DONE_AT,
+    code_at,
+    function_of,
+    is_learners,
+    learners_frame,
+    line_of,
+    nodes_at,
+)
 from scratch_transformer.kit.judge.stops.refused import NOTHING
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -49,8 +55,7 @@ def too_far(error: BaseException | None) -> Finding | None:
     A table that is not cut at all is meant for one length.
     """
     sizes = SIZES.search(str(error)) if type(error) is RuntimeError else None
-    frames = reversed([frame for frame, _ in traceback.walk_tb(error.__traceback__)]) if error and sizes else ()
-    frame = next(filter(is_learners, frames), None)
+    frame = learners_frame(error)
     if error is None or sizes is None or frame is None:
         return None
     tokens, rows = sorted(map(int, sizes.groups()))
@@ -58,7 +63,7 @@ def too_far(error: BaseException | None) -> Finding | None:
         table = _table(node.value, frame)
         if table is not None and any(table.shape[place] >= rows for place in _ends(node, table.dim())):
             written = ast.unparse(node)
-            line = linecache.getline(frame.f_code.co_filename, node.lineno).partition("#")[0].strip()
+            line = code_at(frame.f_code.co_filename, node.lineno)
             said = f"With {tokens} tokens {written} has {rows} rows: but for the longest texts it stops."
             return Finding(MISTAKES["B26"], f"{said} {DONE_AT}{line}", written, fix=TO_TOKENS)
     return None

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.frames import line_of, nodes_at
 from scratch_transformer.kit.judge.stops.refused import NOTHING
+from scratch_transformer.kit.syntax import is_on
 
 NO_NUMBER = re.compile(r"(\w+)\(\): argument '(dim\w*)' \(position \d+\) must be int, not Tensor")
 NO_TENSOR = re.compile(r"expected Tensor as element (\d+) in argument 0, but got numpy\.ndarray")
@@ -88,7 +89,7 @@ def _asked(error: BaseException, frame: FrameType) -> Iterator[ast.expr]:
             found += [node.operand] if isinstance(node.op, ast.Not) else []
         else:
             found += node.values if isinstance(node, ast.BoolOp) else [node.test]
-    yield from (one for one in found if one.lineno <= line <= (one.end_lineno or one.lineno))
+    yield from (one for one in found if is_on(one, line))
 
 
 def _is_of_a_module(frame: FrameType) -> bool:

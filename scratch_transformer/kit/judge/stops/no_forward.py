@@ -13,10 +13,11 @@ from typing import Any
 from torch import nn
 
 from scratch_transformer.kit.definitions import file_of, is_of_torch, lines_of, namespace_of, text_of_file, tree_of
-from scratch_transformer.kit.judge.frames import STOPS_AT, Function, parsed
+from scratch_transformer.kit.judge.frames import STOPS_AT, parsed
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import OF_FORWARD
+from scratch_transformer.kit.syntax import Function, nodes_in
 
 FORWARD = "forward"
 CALLED = {FORWARD, "__call__", "encode", "decode"}
@@ -38,8 +39,8 @@ def finding(thing: Any) -> tuple[Finding, BaseException] | None:
 def breaks_off(cls: type) -> bool:
     """Whether a class ends behind a constructor that makes something, and its file does."""
     own = [node for node in getattr(tree_of(cls), "body", []) if isinstance(node, Function)]
-    stores = [node for one in own for node in ast.walk(one) if isinstance(node, ast.Attribute)]
-    if [one.name for one in own] != ["__init__"] or not any(isinstance(node.ctx, ast.Store) for node in stores):
+    stores = any(isinstance(node.ctx, ast.Store) for node in nodes_in(own, ast.Attribute))
+    if [one.name for one in own] != ["__init__"] or not stores:
         return False
     behind = text_of_file(file_of(cls)).splitlines()[lines_of(cls)[1] :]
     is_last = not any(re.match(r"[\w@]", line) for line in behind)

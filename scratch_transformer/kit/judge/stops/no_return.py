@@ -7,11 +7,12 @@ import inspect
 import re
 from typing import Any
 
-from scratch_transformer.kit.definitions import inside, is_of_torch, lines_of, source_of, tree_of
+from scratch_transformer.kit.definitions import is_of_torch, lines_of, source_of, tree_of
 from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import OF_FORWARD
+from scratch_transformer.kit.syntax import inside
 
 GIVES = (ast.Return, ast.Yield, ast.YieldFrom, ast.Raise)
 LEFT_TO_WRITE = re.compile(r"todo|your code|implement|\bpass\b|\.\.\.", re.IGNORECASE)

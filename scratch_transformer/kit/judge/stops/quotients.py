@@ -6,8 +6,9 @@ import ast
 import re
 from types import FrameType
 
-from scratch_transformer.kit.judge.frames import function_of, nodes_at, parsed
+from scratch_transformer.kit.judge.frames import function_of, nodes_at, nodes_on
 from scratch_transformer.kit.judge.stops.refused import NOTHING
+from scratch_transformer.kit.syntax import arguments_of, nodes_in
 
 WANTED = re.compile(
     r"must be (tuple of ints|int),? ?(but found element of type|but got|not) float|"
@@ -27,10 +28,9 @@ def is_one(error: BaseException | None) -> bool:
 def no_integer(error: BaseException, frame: FrameType) -> tuple[str, str]:
     """What is divided with /, in the call itself or where the name or the attribute that it is given was set."""
     for node in nodes_at(error, frame, ast.Call) if is_one(error) else ():
-        for given in (*node.args, *(word.value for word in node.keywords)):
-            for part in ast.walk(given):
-                if found := _quotient(part, frame):
-                    return f"{found} is a float, and an integer is needed: // divides so.", ast.unparse(part)
+        for part in nodes_in(arguments_of(node), ast.expr):
+            if found := _quotient(part, frame):
+                return f"{found} is a float, and an integer is needed: // divides so.", ast.unparse(part)
     return NOTHING
 
 
@@ -41,8 +41,7 @@ def _quotient(node: ast.AST, frame: FrameType) -> str:
     if isinstance(node, ast.BinOp):
         return ast.unparse(node) if _divides(node) else ""
     written = ast.unparse(node)
-    assigned = [one for one in ast.walk(_home(node, frame)) if isinstance(one, ast.Assign)]
-    values = [one.value for one in assigned if written in map(ast.unparse, one.targets)]
+    values = [one.value for one in nodes_in(_home(node, frame), ast.Assign) if written in map(ast.unparse, one.targets)]
     return f"{written} = {ast.unparse(values[0])}" if values and all(map(_divides, values)) else ""
 
 
@@ -50,15 +49,12 @@ def _divides(node: ast.expr) -> bool:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
 
 
-def _home(node: ast.expr, frame: FrameType) -> ast.AST:
+def _home(node: ast.expr, frame: FrameType) -> ast.AST | None:
     """The class in which an attribute is set, the function in which a name is: those around the line."""
-    nothing = ast.Module([], [])
     if not isinstance(node, ast.Attribute):
-        return function_of(frame) or nothing
-    line = frame.f_code.co_firstlineno
-    classes = (one for one in parsed(frame.f_code.co_filename) if isinstance(one, ast.ClassDef))
-    around = [one for one in classes if one.lineno <= line <= (one.end_lineno or 0)]
-    return max(around, key=lambda one: one.lineno, default=nothing)
+        return function_of(frame)
+    around = nodes_on(frame.f_code.co_filename, frame.f_code.co_firstlineno, ast.ClassDef)
+    return max(around, key=lambda one: one.lineno, default=None)
 
 
 def _value(node: ast.expr, frame: FrameType) -> object:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit.definitions import meant_by, nodes_of
 from scratch_transformer.kit.judge.frames import function_of, in_one_line, nodes_at
 from scratch_transformer.kit.judge.stops.handed import CALLED, handed
+from scratch_transformer.kit.syntax import is_of_self, is_open, is_stored, nodes_in
 
 NOTHING = ("", "")
 METHOD = re.compile(r"'builtin_function_or_method'|'method'")
@@ -79,7 +80,7 @@ def _is_computed(node: ast.expr, frame: FrameType) -> bool:
     inside = list(ast.walk(function))
     around = [n for n in inside if isinstance(n, (ast.For, ast.While)) and _covers(n, node)]
     earlier = [n for n in inside if _line(n) < node.lineno or any(_covers(loop, n) for loop in around)]
-    stored = [n for n in earlier if _stores(n, node.id)]
+    stored = [n for n in earlier if is_stored(n, node.id)]
     values = [n.value for n in earlier if isinstance(n, ast.Assign) and [*map(ast.unparse, n.targets)] == [node.id]]
     is_own = node.id not in {n.arg for n in inside if isinstance(n, ast.arg)}
     is_all = is_own and 0 < len(values) == len(stored)
@@ -100,7 +101,7 @@ def kept(node: ast.expr, frame: FrameType) -> Tensor | None:
     owner = frame.f_locals.get("self")
     while isinstance(node, ast.Subscript):
         node = node.value
-    if not isinstance(node, ast.Attribute) or ast.unparse(node.value) != "self" or not isinstance(owner, nn.Module):
+    if not is_of_self(node) or not isinstance(owner, nn.Module):
         return None
     held = (owner._buffers.get(node.attr), owner._parameters.get(node.attr))
     return next((value for value in held if isinstance(value, Tensor)), None)
@@ -138,8 +139,7 @@ def no_argument(error: BaseException, frame: FrameType) -> tuple[str, str]:
     left = LACKS.match(str(error)) if type(error) is TypeError else None
     for node in nodes_at(error, frame, ast.Call) if left else ():
         name = ast.unparse(node.func)
-        is_open = any(isinstance(one, ast.Starred) for one in node.args) or any(not word.arg for word in node.keywords)
-        if name.rpartition(".")[2] == left[1] and not is_open:  # type: ignore[index]
+        if name.rpartition(".")[2] == left[1] and not is_open(node):  # type: ignore[index]
             return f"It calls {name} without what that must be given: {left[2]}.", name  # type: ignore[index]
     found = KEYWORD.search(str(error)) if type(error) is TypeError else None
     for node in nodes_at(error, frame, ast.Call) if found else ():
@@ -160,7 +160,7 @@ def no_constant(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if type(error) not in (RuntimeError, TypeError, ValueError) or "memory" in str(error):
         return NOTHING  # another machine may have as much
     for node in nodes_at(error, frame, (ast.Assign, ast.Expr, ast.Return)):
-        names = [one.id for one in ast.walk(node.value) if isinstance(one, ast.Name)] if node.value else []
+        names = [one.id for one in nodes_in(node.value, ast.Name)]
         known = [frame.f_globals.get(name) for name in names if name not in frame.f_locals]
         is_call = isinstance(node.value, ast.Call) and len(known) == len(names) > 0
         if is_call and all(_is_of_torch(one) for one in known):
@@ -224,7 +224,7 @@ def _is_always_a_number(node: ast.expr, frame: FrameType) -> bool:
 def _is_number_by_name(name: str, frame: FrameType) -> bool:
     """Whether a name is a parameter that is a number, and is given nothing else in the function."""
     function = function_of(frame)
-    if function is None or any(_stores(one, name) for one in ast.walk(function)):
+    if function is None or any(is_stored(one, name) for one in ast.walk(function)):
         return False
     every = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     defaults = function.args.defaults
@@ -235,10 +235,6 @@ def _is_number_by_name(name: str, frame: FrameType) -> bool:
         if one.arg == name:
             return is_said or is_default
     return False
-
-
-def _stores(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name
 
 
 def _is_plain(callee: ast.expr, sort: str) -> bool:
@@ -256,8 +252,7 @@ def _is_own_number(written: str, frame: FrameType) -> bool:
         known = inspect.signature(type(owner)).parameters
     except (TypeError, ValueError):
         return False
-    assigned = [node for node in nodes_of(type(owner)) if isinstance(node, ast.Assign)]
-    values = [node.value for node in assigned if written in map(ast.unparse, node.targets)]
+    values = [node.value for node in nodes_of(type(owner), ast.Assign) if written in map(ast.unparse, node.targets)]
     return bool(values) and all(isinstance(one, ast.Name) and _is_number(known.get(one.id)) for one in values)
 
 

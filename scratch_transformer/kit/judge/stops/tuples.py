@@ -15,7 +15,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import meant_by, nodes_of, tree_of
-from scratch_transformer.kit.judge.frames import OTHERS, Function, function_of, is_learners, parsed
+from scratch_transformer.kit.judge.frames import OTHERS, function_of, is_learners, parsed
+from scratch_transformer.kit.syntax import Function, arguments_of, is_of_self, nodes_in
 
 NOTHING = ("", "", "")
 SAID = re.compile(r"'tuple'|not tuple|tuple indices")
@@ -58,7 +59,7 @@ def _needing(node: ast.AST, error: BaseException, frame: FrameType) -> Iterator[
             if is_said or (is_tensor and isinstance(side, ast.Call)):
                 yield side
     elif isinstance(node, ast.Call) and is_said:
-        yield from (*node.args, *(one.value for one in node.keywords))
+        yield from arguments_of(node)
     elif isinstance(node, ast.Attribute) and is_said and f"no attribute '{node.attr}'" in str(error):
         yield node.value
 
@@ -82,8 +83,8 @@ def _call_of(node: ast.expr, frame: FrameType) -> ast.Call | None:
         return None
     given = {one.arg for one in ast.walk(function.args) if isinstance(one, ast.arg)}
     own = {one for one in given if not isinstance(frame.f_locals.get(one), tuple)}
-    stored = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    assigned = [n for n in ast.walk(function) if isinstance(n, ast.Assign)]
+    stored = [n for n in nodes_in(function, ast.Name) if isinstance(n.ctx, ast.Store)]
+    assigned = nodes_in(function, ast.Assign)
     values = [n.value for n in assigned if any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)]
     calls = [value for value in values if not (isinstance(value, ast.Name) and value.id in own - {node.id})]
     is_all = len(values) == sum(one.id == node.id for one in stored)
@@ -95,8 +96,7 @@ def _call_of(node: ast.expr, frame: FrameType) -> ast.Call | None:
 
 def _loops(function: Any, node: ast.AST) -> list[ast.For]:
     """The loops of a function in which something is."""
-    loops = [n for n in ast.walk(function) if isinstance(n, ast.For)]
-    return [loop for loop in loops if any(one is node for one in ast.walk(loop))]
+    return [loop for loop in nodes_in(function, ast.For) if any(one is node for one in ast.walk(loop))]
 
 
 def _gives_a_tuple(call: ast.Call, frame: FrameType) -> bool:
@@ -127,7 +127,7 @@ def _is_layer_of_tuples(call: ast.Call, name: str, frame: FrameType) -> bool:
     over = [
         loop.iter for loop in _loops(function, call) if isinstance(loop.target, ast.Name) and loop.target.id == name
     ]
-    lists = [one.attr for one in over if isinstance(one, ast.Attribute) and ast.unparse(one.value) == "self"]
+    lists = [one.attr for one in over if is_of_self(one)]
     is_list = len(over) == len(lists) == 1 and isinstance(getattr(owner, lists[0], None), nn.ModuleList)
     gives = type(layer) in OF_TORCH or _returns_tuples(type(layer).forward)
     return is_list and gives and is_made_there(owner, lists[0], type(layer), frame)
@@ -135,7 +135,7 @@ def _is_layer_of_tuples(call: ast.Call, name: str, frame: FrameType) -> bool:
 
 def is_made_there(owner: nn.Module, name: str, cls: type, frame: FrameType) -> bool:
     """Whether nothing else is ever assigned to self.name than what the class makes of that class."""
-    pairs = [pair for n in nodes_of(type(owner)) if isinstance(n, ast.Assign) for pair in _assigned(n)]
+    pairs = [pair for n in nodes_of(type(owner), ast.Assign) for pair in _assigned(n)]
     values = [value for target, value in pairs if ast.unparse(target) == f"self.{name}"]
     return bool(values) and all(isinstance(one, ast.Call) and _makes(one, cls, frame) for one in values)
 
@@ -144,8 +144,7 @@ def _makes(call: ast.Call, cls: type, frame: FrameType) -> bool:
     """Whether a call makes an instance of a class, or a list of such."""
     if meant_by(ast.unparse(call.func), frame.f_globals) is not nn.ModuleList:
         return meant_by(ast.unparse(call.func), frame.f_globals) is cls
-    within = [n for given in call.args for n in ast.walk(given) if isinstance(n, ast.Call)]
-    return any(meant_by(ast.unparse(one.func), frame.f_globals) is cls for one in within)
+    return any(meant_by(ast.unparse(one.func), frame.f_globals) is cls for one in nodes_in(call.args, ast.Call))
 
 
 def _assigned(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit.judge.frames import is_learners, nodes_at
 from scratch_transformer.kit.judge.stops.tuples import NOTHING, is_made_there
+from scratch_transformer.kit.syntax import is_of_self
 
 SAID = re.compile(r"unsupported operand type\(s\)|must be Tensor, not|'\w+' object has no attribute '(?P<asked>\w+)'")
 
@@ -58,4 +59,4 @@ def _uncalled(error: BaseException, frame: FrameType) -> Iterator[tuple[Any, ast
 
 
 def _is_part(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return is_of_self(node)

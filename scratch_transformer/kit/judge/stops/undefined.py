@@ -7,7 +7,6 @@ import inspect
 import linecache
 import re
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType, ModuleType, NoneType
@@ -18,7 +17,15 @@ from scratch_transformer.kit.definitions import is_own, meant_by, nodes_of, text
 from scratch_transformer.kit.discover.load import LEFT_OUT, REPAIRED
 from scratch_transformer.kit.discover.repair import unbound
 from scratch_transformer.kit.discover.target import Source
-from scratch_transformer.kit.judge.frames import STOPS_AT, CalledOtherwise, line_of, nodes_at, parsed
+from scratch_transformer.kit.judge.frames import (
+    STOPS_AT,
+    CalledOtherwise,
+    frames_of,
+    line_of,
+    nodes_at,
+    nodes_on,
+    parsed,
+)
 from scratch_transformer.kit.judge.stops import (
     answered,
     attributes,
@@ -53,6 +60,7 @@ from scratch_transformer.kit.mistakes.construction import (
     OF_SEVERAL,
     OF_SHAPES,
 )
+from scratch_transformer.kit.syntax import is_open
 
 NOTHING = ("", "")
 MISFIT = re.compile(
@@ -86,7 +94,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         said, name, line = look_at(error)
         if said:
             return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{line}", name)
-    frame = next((frame for frame, _ in reversed([*traceback.walk_tb(error.__traceback__)])), None)
+    frame = next(reversed(frames_of(error)), None)
     while frame is not None and {"torch", "precision", "toy", "supplied"} & set(
         (frame.f_globals.get("__name__") or "").split(".")
     ):
@@ -145,7 +153,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
 
 def _making_a_module(error: BaseException) -> FrameType | None:
     """Where nn.Module itself is given something: whoever else may watch its constructor."""
-    frames = reversed([frame for frame, _ in traceback.walk_tb(error.__traceback__)])
+    frames = reversed(frames_of(error))
     calls = ((frame, node.func) for frame in frames for node in nodes_at(error, frame, ast.Call))
     return next((frame for frame, name in calls if ast.unparse(name).rpartition(".")[2] == "Module"), None)
 
@@ -206,20 +214,16 @@ def _call(error: BaseException, frame: FrameType) -> tuple[str, str]:
     called = str(error).partition("()")[0].removesuffix(".__init__").rpartition(".")[2]
     if is_of_later(str(error).partition("()")[0], line, path):
         return NOTHING
-    for node in _calls_on(line, path):
+    for node in nodes_on(path, line, ast.Call):
+        if is_open(node):
+            continue
         name = ast.unparse(node.func)
-        is_open = any(isinstance(one, ast.Starred) for one in node.args) or any(
-            word.arg is None for word in node.keywords
-        )
         thing = _named(name, frame)
         # nn.Dropout has its base's constructor
         lineage = thing.__mro__ if isinstance(thing, type) and thing.__module__.startswith("torch.nn.") else ()
         is_called = called in (name.rpartition(".")[2], *(cls.__name__ for cls in lineage))
-        if is_called and not is_open and _is_as_written(thing):
-            return f"It calls {name} with arguments that do not fit: {error}.", name
-        if not is_open and any(
-            is_it(name, str(error).partition("()")[0], frame) for is_it in (_is_method, _is_own_part)
-        ):
+        is_own = (is_it(name, str(error).partition("()")[0], frame) for is_it in (_is_method, _is_own_part))
+        if (is_called and _is_as_written(thing)) or any(is_own):
             return f"It calls {name} with arguments that do not fit: {error}.", name
     return NOTHING
 
@@ -363,11 +367,6 @@ def _elements(value: ast.expr | None) -> list[ast.expr]:
     if isinstance(inner, (ast.ListComp, ast.GeneratorExp)):
         return [inner.elt]
     return inner.elts if isinstance(inner, (ast.List, ast.Tuple)) else [inner]
-
-
-def _calls_on(line: int, path: str) -> list[ast.Call]:
-    calls = [node for node in parsed(path) if isinstance(node, ast.Call)]
-    return [node for node in calls if node.lineno <= line <= (node.end_lineno or node.lineno)]
 
 
 def _named(name: str, frame: FrameType) -> object:

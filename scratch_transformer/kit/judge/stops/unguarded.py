@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from types import FrameType
 
-from scratch_transformer.kit.definitions import settles
 from scratch_transformer.kit.judge import callers
-from scratch_transformer.kit.judge.frames import STOPS_AT, Function, function_of, in_one_line, learners_line, nodes_at
+from scratch_transformer.kit.judge.frames import STOPS_AT, function_of, in_one_line, learners_line, nodes_at
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import ALWAYS_GIVEN, NEEDS_NUMBER, OF_NO_NUMBER
+from scratch_transformer.kit.syntax import Function, settles
 
 CHOOSE = ("argmax", "topk", "sort", "multinomial")
 """What is called where the next word is chosen: elsewhere, what need not be given may be what nobody knows of."""

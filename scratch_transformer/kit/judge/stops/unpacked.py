@@ -10,8 +10,9 @@ from types import FrameType
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import nodes_of
-from scratch_transformer.kit.judge.frames import Function, nodes_at
+from scratch_transformer.kit.judge.frames import nodes_at
 from scratch_transformer.kit.judge.stops.tuples import OF_TORCH, OTHERS, is_made_there
+from scratch_transformer.kit.syntax import Function, is_stored
 
 NOTHING = ("", "")
 SAID = re.compile(r"(too many|not enough) values to unpack \(expected (\d+)")
@@ -109,5 +110,5 @@ def _given(name: str, nodes: list[ast.AST]) -> list[ast.expr]:
             found += [ast.Subscript(node.value, ast.Constant(place), ast.Load()) for place in places]
         elif isinstance(node, ast.AugAssign) and ast.unparse(node.target) == name:
             found.append(ast.BinOp(ast.Name(name, ast.Load()), node.op, node.value))
-    stored = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    stored = [n for n in nodes if is_stored(n, name)]
     return found if len(found) == len(stored) else []

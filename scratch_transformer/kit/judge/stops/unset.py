@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scratch_transformer.kit.definitions import tree_of
+from scratch_transformer.kit.syntax import is_of_self, names_within, nodes_in, tree_from
 
 
 def without(classes: Sequence[type], name: str, text: str) -> str:
@@ -18,12 +19,9 @@ def without(classes: Sequence[type], name: str, text: str) -> str:
     """
     if re.search(r"\bsetattr\(|__dict__|__getattr__", text):
         return ""
-    trees = [*filter(None, map(tree_of, classes))]
-    try:
-        stored = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute) and _sets(node, name)]
-    except (SyntaxError, ValueError, RecursionError):
-        return ""
-    if len(trees) < len(classes) or any(ast.unparse(node.value) != "self" for node in stored):
+    file, trees = tree_from(text), [*filter(None, map(tree_of, classes))]
+    stored = [node for node in nodes_in(file, ast.Attribute) if _sets(node, name)]
+    if file is None or len(trees) < len(classes) or not all(map(is_of_self, stored)):
         return ""
     defaults = _defaults(classes[0])
     told = {argument for tree in trees for argument in _arguments(tree, name, defaults)}
@@ -52,7 +50,7 @@ def _arguments(tree: ast.AST, name: str, defaults: dict[str, Any]) -> Iterator[s
         for choice in ast.walk(node) if is_constructor else ():
             argument = _undecided(choice.test, defaults) if isinstance(choice, ast.If) else ""
             inside = choice.body if isinstance(choice, ast.If) and argument else []
-            for one in (node for part in inside for node in ast.walk(part)):
+            for one in nodes_in(inside, ast.Attribute):
                 if _sets(one, name):
                     unset.add(id(one))
                     yield argument
@@ -62,7 +60,7 @@ def _arguments(tree: ast.AST, name: str, defaults: dict[str, Any]) -> Iterator[s
 
 def _undecided(test: ast.expr, defaults: dict[str, Any]) -> str:
     """The one argument that a test is about, if it is false by default; "" if it is not, or about anything else."""
-    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    names = names_within(test)
     argument = next(iter(names), "")
     if len(names) != 1 or argument not in defaults or any(isinstance(node, ast.Call) for node in ast.walk(test)):
         return ""

@@ -7,7 +7,6 @@ import copy
 import inspect
 import itertools
 import re
-import traceback
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,7 @@ from torch import nn
 
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import is_module_class, namespace_of, parameters_of
-from scratch_transformer.kit.judge.frames import nodes_at
+from scratch_transformer.kit.judge.frames import frames_of, nodes_at
 from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
@@ -276,7 +275,7 @@ def _asked_for(attempt: Attempt, text: str, uses: Mapping[str, Use], values: Val
 def _weights_for(attempt: Attempt) -> dict[str, Any]:
     """A parameter of the shape of that in whose place it is put: self.linear.weight = shared_weights."""
     error = attempt.error or Exception()
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    frames = frames_of(error)
     owner, name = (frames[-1].f_locals.get(word) for word in ("self", "name")) if frames else (None, None)
     held = owner._parameters.get(str(name)) if isinstance(owner, nn.Module) else None
     given = [ast.unparse(node.value) for frame in frames for node in nodes_at(error, frame, ast.Assign)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import operator
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from scratch_transformer.kit.judge.frames import is_learners, line_of, nodes_at
+from scratch_transformer.kit.judge.frames import learners_frame, line_of, nodes_at
 from scratch_transformer.kit.resolve.names.settings import settings_of
 
 COMPUTED: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -24,11 +23,12 @@ def met(error: BaseException | None, settings: Mapping[str, Any]) -> Iterator[di
     """The settings with which an equation holds that an error says of two sizes, one of which is a parameter's own."""
     if not isinstance(error, (AssertionError, ValueError)):
         return
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_learners(frame)]
-    for left, right in _equations(error, frames[-1]) if frames else ():
+    if (frame := learners_frame(error)) is None:
+        return
+    for left, right in _equations(error, frame):
         for name, other in (_divided(left, right), (left, right), (right, left)):
             meant = settings_of(name.id)[:1] if isinstance(name, ast.Name) else ()
-            size = _size(other, frames[-1])
+            size = _size(other, frame)
             if meant and type(settings.get(meant[0])) is int and size != settings[meant[0]] and 0 < size <= MOST:
                 yield {**settings, meant[0]: size}
 

@@ -212,7 +212,7 @@ def _owner(name: str, made: nn.Module) -> str:
 def _written_heads(made: nn.Module) -> int | None:
     """The number of heads that is written into how features are cut: no 3 where one matrix has q, k and v."""
     own = dict.fromkeys(type(part) for _, part in walk(made) if is_own(type(part)))
-    calls = [node for cls in own for node in nodes_of(cls) if isinstance(node, ast.Call)]
+    calls = [node for cls in own for node in nodes_of(cls, ast.Call)]
     written = (one.value for call in calls for one in _cut(call) if isinstance(one, ast.Constant))
     is_packed = any(len(shape) == 2 and max(shape) == 3 * min(shape) for shape in _shapes(made))
     return next((n for n in written if type(n) is int and n > 1 and not (is_packed and n == 3)), None)

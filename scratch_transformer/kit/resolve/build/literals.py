@@ -15,6 +15,7 @@ from typing import Any
 
 from scratch_transformer.kit.definitions import file_of, text_of_file
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.syntax import last_name, nodes_in, tree_from
 
 
 def literal_of(thing: Any, name: str) -> list[Any]:
@@ -69,16 +70,12 @@ def _place(thing: Any, name: str) -> str:
 @functools.lru_cache(maxsize=64)
 def _values(path: str, size: int) -> tuple[tuple[str, str, Any], ...]:
     """(class or function that is called or "", plain name of the parameter or its place, value)."""
-    try:
-        tree = ast.parse(text_of_file(path))
-    except (SyntaxError, ValueError):
-        return ()
-    return tuple(found for node in ast.walk(tree) for found in _of(node))
+    return tuple(found for node in nodes_in(tree_from(text_of_file(path)), ast.AST) for found in _of(node))
 
 
 def _of(node: ast.AST) -> Iterator[tuple[str, str, Any]]:
     if isinstance(node, ast.Call):
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        called = last_name(node.func)
         named = {word.arg: word.value for word in node.keywords if word.arg}
         if called == "add_argument" and node.args and "default" in named:
             yield from _literal("", str(getattr(node.args[0], "value", "")), named["default"])

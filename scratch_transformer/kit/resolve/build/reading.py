@@ -17,6 +17,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import is_module_class, tree_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.syntax import is_of_self, is_text, nodes_in
 
 MOST_DEEP = 4
 LISTS = (nn.ModuleList, list, tuple, enumerate, zip)
@@ -165,7 +166,7 @@ class _Reader(ast.NodeVisitor):
         """The parameter that an expression is."""
         if isinstance(node, ast.Name):
             return self.names.get(node.id)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        if is_of_self(node):
             return self.names.get(f"self.{node.attr}")
         return None
 
@@ -235,7 +236,7 @@ class _Reader(ast.NodeVisitor):
             self._paired(node.value)
         use = self.use(node.value)
         if use is not None and not isinstance(node.ctx, ast.Store):  # kwargs["heads"] = 4 asks for nothing
-            if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+            if is_text(node.slice):
                 use.keys.add(node.slice.value)
             else:
                 use.listed = True
@@ -308,7 +309,7 @@ class _Reader(ast.NodeVisitor):
         if name in ("pow", "power") and len(node.args) == 2:
             self._raised(*node.args)
         if name in TENSORS and node.args:
-            self.positions += [one for one in ast.walk(node.args[0]) if isinstance(one, ast.Call)]
+            self.positions += nodes_in(node.args[0], ast.Call)
         if isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             use, cls = self.use(node.args[0]), self._value(node.args[-1])
             if use is not None and is_module_class(cls):
@@ -358,7 +359,7 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node, ast.Name) and node.id in self.tables:
             node = self.tables[node.id]
         if isinstance(node, ast.Dict):
-            return [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+            return [key.value for key in node.keys if is_text(key)]
         value = self._value(node)
         is_table = isinstance(value, (Mapping, list, tuple, set))
         return [word for word in value if isinstance(word, str)] if is_table else []

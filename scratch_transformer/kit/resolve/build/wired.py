@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from scratch_transformer.kit.definitions import leads_to, parameters_of, source_of
+from scratch_transformer.kit.judge.frames import frames_of
 from scratch_transformer.kit.judge.stops import undefined
 from scratch_transformer.kit.kinds.inputs import S, T
 from scratch_transformer.kit.resolve.build import demands
@@ -39,7 +40,7 @@ def refused_heads(error: BaseException | None) -> int:
     """
     if found := OF_REFERENCE.search(str(error)):
         return int(found["heads"])
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)] if error is not None else []
+    frames = frames_of(error)
     heads = frames[-1].f_locals.get("num_heads") if frames and str(error).startswith(OF_TORCH) else None
     return heads if isinstance(heads, int) else 0
 

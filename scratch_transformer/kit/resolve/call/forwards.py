@@ -54,7 +54,7 @@ def is_factory(thing: Any, kind: Kind) -> bool:
 
 def _returns_module(function: Callable[..., Any]) -> bool:
     """Whether all that it returns is made of a class of modules: return nn.Sequential(nn.Linear(d_model, d_ff), …)."""
-    returned = [node.value for node in nodes_of(function) if isinstance(node, ast.Return)]
+    returned = [node.value for node in nodes_of(function, ast.Return)]
     calls = [ast.unparse(value.func) for value in returned if isinstance(value, ast.Call)]
     made = [meant_by(path, function.__globals__) for path in calls]
     return 0 < len(returned) == sum(is_module_class(one) for one in made)

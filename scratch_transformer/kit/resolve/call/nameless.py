@@ -13,6 +13,7 @@ from torch import nn
 from scratch_transformer.kit.definitions import DEEP, nodes_of, parameters_of
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.syntax import names_within, nodes_in
 
 ACROSS = "cross_mask"
 """The name of a mask of attention that takes its queries from one side, and its keys from the other."""
@@ -100,7 +101,7 @@ def _within(value: ast.expr) -> Iterator[ast.expr]:
 def _of_itself(node: ast.Assign) -> Iterator[ast.AST]:
     """The names in a line that makes another form of something: keep = keep.unsqueeze(1)."""
     target = node.targets[0]
-    names = [one for one in ast.walk(node) if isinstance(one, ast.Name)]
+    names = nodes_in(node, ast.Name)
     if isinstance(target, ast.Name):
         yield from (one for one in names if one.id == target.id)
 
@@ -144,19 +145,14 @@ def _called(called: ast.expr, nodes: Sequence[ast.AST], function: Any, made: Any
         return None
     if called.id == "self":
         return made
-    loops = [
-        node for node in nodes if isinstance(node, ast.For | ast.comprehension) and called.id in _names(node.target)
-    ]
-    before = [loop for loop in loops if loop.iter.lineno <= called.lineno]
+    loops = [node for node in nodes if isinstance(node, ast.For | ast.comprehension)]
+    over = [loop for loop in loops if called.id in names_within(loop.target)]
+    before = [loop for loop in over if loop.iter.lineno <= called.lineno]
     if before:
         within = max(before, key=lambda loop: loop.iter.lineno).iter
-        lists = [_called(node, nodes, function, made) for node in ast.walk(within) if isinstance(node, ast.Attribute)]
+        lists = [_called(node, nodes, function, made) for node in nodes_in(within, ast.Attribute)]
         return next((one for each in lists if (one := _first(each)) is not None), None)
     return getattr(inspect.unwrap(function), "__globals__", {}).get(called.id)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
 def _first(several: Any) -> Any:

@@ -13,6 +13,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import is_own, nodes_of
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.syntax import is_of_self, is_stored, is_text, last_name
 
 SWITCH = re.compile(r"^usecache$|^usekvcache$|^inference$|^isinfer(ence)?$|^kvcache$|^usecaching$|^decode$|^caching$")
 KEPT = re.compile(r"cache|past|keyhistory|kept")
@@ -67,10 +68,8 @@ def _used_in(cls: type) -> dict[str, frozenset[str]]:
 def _asked(test: ast.expr) -> Iterator[str]:
     """The flags that all must be set: flag and self.on and x is None asks for two."""
     for one in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
-        if isinstance(one, ast.Name):
-            yield one.id
-        elif isinstance(one, ast.Attribute) and ast.unparse(one.value) == "self":
-            yield one.attr
+        if isinstance(one, ast.Name) or is_of_self(one):
+            yield last_name(one)
 
 
 def _kept(nodes: Nodes) -> frozenset[str]:
@@ -79,7 +78,7 @@ def _kept(nodes: Nodes) -> frozenset[str]:
     What comes of it is given a name there: what is only collected has no effect.
     """
     into = [one.value for one in nodes if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store)]
-    own = [one for one in nodes if isinstance(one, ast.Attribute) and ast.unparse(one.value) == "self"]
+    own = [one for one in nodes if is_of_self(one)]
     named = [inside for one in nodes if isinstance(one, ast.Assign) and _names(one) for inside in ast.walk(one.value)]
     joins = any(isinstance(one, ast.Call) and JOINS.search(ast.unparse(one.func)) for one in nodes)
     rows = {one.attr for one in own if one in into}
@@ -90,7 +89,7 @@ def _kept(nodes: Nodes) -> frozenset[str]:
 
 def _names(assigned: ast.Assign) -> bool:
     """Whether a line gives a name to something, and does not only set an attribute."""
-    return any(isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+    return any(is_stored(one)
                for target in assigned.targets for one in ast.walk(target))  # fmt: skip
 
 
@@ -105,10 +104,9 @@ def _words_for(cls: type) -> Iterator[tuple[str, str]]:
         if not isinstance(node, (ast.If, ast.IfExp)) or not isinstance(node.test, ast.Compare):
             continue
         asked, word = node.test.left, node.test.comparators[0]
-        is_of_it = isinstance(asked, ast.Attribute) and ast.unparse(asked.value) == "self"
-        if not is_of_it or not isinstance(word, ast.Constant) or not isinstance(word.value, str):
+        if not is_of_self(asked) or not is_text(word):
             continue
         then = node.orelse if isinstance(node.test.ops[0], ast.NotEq) else node.body
         inside = [one for branch in (then if isinstance(then, list) else [then]) for one in ast.walk(branch)]
         if any(isinstance(one, ast.Attribute) and KEPT.search(plain(one.attr)) for one in inside):
-            yield asked.attr, word.value  # type: ignore[attr-defined]
+            yield asked.attr, word.value

@@ -14,6 +14,7 @@ from torch import nn
 
 from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.syntax import is_text
 
 Names = dict[str, Any]
 """Of what is in it, in order: what each is by default; Parameter.empty if it must be given."""
@@ -63,11 +64,11 @@ def _keys(whole: str, nodes: list[ast.AST]) -> Iterator[tuple[ast.expr, str, Any
     """Of batch["ids"], and of batch.get("mask") and "mask" in batch, which need not be there."""
     needed, optional = inspect.Parameter.empty, None
     for node in nodes:
-        if isinstance(node, ast.Subscript) and _is(node.value, whole) and _is_text(node.slice):
-            yield node.value, node.slice.value, needed  # type: ignore[attr-defined]
-        elif isinstance(node, ast.Compare) and _is(node.comparators[0], whole) and _is_text(node.left):
-            yield node.comparators[0], node.left.value, optional  # type: ignore[attr-defined]
-        elif isinstance(node, ast.Call) and _gets(node.func, whole) and node.args and _is_text(node.args[0]):
+        if isinstance(node, ast.Subscript) and _is(node.value, whole) and is_text(node.slice):
+            yield node.value, node.slice.value, needed
+        elif isinstance(node, ast.Compare) and _is(node.comparators[0], whole) and is_text(node.left):
+            yield node.comparators[0], node.left.value, optional
+        elif isinstance(node, ast.Call) and _gets(node.func, whole) and node.args and is_text(node.args[0]):
             yield node.func.value, node.args[0].value, optional  # type: ignore[attr-defined]
 
 
@@ -101,7 +102,3 @@ def _gets(node: ast.expr, whole: str) -> bool:
 
 def _is(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
-
-
-def _is_text(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)

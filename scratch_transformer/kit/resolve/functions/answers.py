@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import is_module_class, nodes_of
-from scratch_transformer.kit.judge.frames import Function
+from scratch_transformer.kit.syntax import Function, is_text
 
 SCORES = re.compile(r"logit|score|pred|prob|^outp?u?t?$|^y_?hat$")
 CACHES = re.compile(r"cache|past|kv|present")
@@ -121,7 +121,7 @@ def _assigned(elements: list[ast.expr], nodes: list[ast.AST]) -> list[ast.expr]:
 def _made(value: ast.expr | None, nodes: list[ast.AST], forward: Any) -> Made | None:
     """A dictionary of names, or the object of a class by its name."""
     if isinstance(value, ast.Dict):
-        keys = [key.value for key in value.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+        keys = [key.value for key in value.keys if is_text(key)]
         return Made(dict, tuple(keys)) if keys and len(keys) == len(value.keys) else None
     if isinstance(value, ast.Tuple):
         names = tuple(one.id for one in value.elts if isinstance(one, ast.Name))

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of
+from scratch_transformer.kit.definitions import leads_to, names_in, nodes_of, parameters_called
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.functions import of_heads
 from scratch_transformer.kit.resolve.functions.mask_functions import OF_IDS
@@ -54,7 +54,7 @@ RETURNED = re.compile(
 
 def _returns_one(thing: Any) -> bool:
     """Whether a function returns what it calls a mask, and nothing else: allowed_positions(length)."""
-    returned = [node.value for node in nodes_of(thing) if isinstance(node, ast.Return)]
+    returned = [node.value for node in nodes_of(thing, ast.Return)]
     return (
         inspect.isfunction(thing)
         and bool(returned)
@@ -87,18 +87,12 @@ def _has_forward(thing: Any) -> bool:
     return isinstance(thing, type) and any(name in vars(thing) for name in ("forward", "__call__"))
 
 
-def _given(thing: Any) -> list[inspect.Parameter]:
-    """The parameters of a function, or of the forward of a class."""
-    call = getattr(thing, "forward", None) or vars(thing).get("__call__") if isinstance(thing, type) else thing
-    return [p for p in parameters_of(call) if p.name != "self"]
-
-
 def roles_by_name(thing: Any) -> dict[str, str]:
     """What it must be given: ids, sizes, padding, a device; {} if there is something of which nobody knows.
 
     What is compared, and all that it is given beside the padding's id, is ids.
     """
-    required = [p.name for p in _given(thing) if p.default is p.empty]
+    required = [p.name for p in parameters_called(thing) if p.default is p.empty]
     roles = {name: role(name) for name in required}
     unknown = [name for name in required if not roles[name]]
     if len(unknown) == 1 and not {"ids", "size"} & {*roles.values()} and unknown[0] in _compared(thing):
@@ -108,7 +102,7 @@ def roles_by_name(thing: Any) -> dict[str, str]:
 
 def _compared(thing: Any) -> dict[str, list[ast.expr]]:
     """The parameters that its code compares for equality, and with what: ids == pad, ids.ne(pad)."""
-    given = {p.name for p in _given(thing)}
+    given = {p.name for p in parameters_called(thing)}
     found: dict[str, list[ast.expr]] = {}
     for node in nodes_of(thing):
         sides: list[ast.expr] = []
@@ -147,7 +141,7 @@ SIZE = re.compile(r"(len|length|size|sz)(q|k|\d)?$")
 def written_id(thing: Any) -> int | None:
     """The id that it compares ids with, where that is written in, and nothing tells it another: ids != 1."""
     owner = getattr(thing, "of_class", None)
-    told = [*_given(thing), *(parameters_of(owner) if owner is not None else ())]
+    told = [*parameters_called(thing), *(parameters_of(owner) if owner is not None else ())]
     if any(role(p.name) == "pad" for p in told):
         return None
     values = [value for one in (thing, *_called(thing)) for values in _compared(one).values() for value in values]

@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.definitions import inside, tree_of
+from scratch_transformer.kit.definitions import tree_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.functions import mask_makers
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.syntax import inside
 
 KINDS = ("TargetMask", "PaddingMask", "CausalMask")
 OF_FUTURE = re.compile(r"causal|future|ahead|subsequent|tri")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import is_module_class, names_in, source_of, tree_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, parameters_called, source_of, tree_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.functions.methods import of_class
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -61,7 +61,7 @@ def _of_a_step(cls: type) -> str | None:
     Of what need not be told, and sets its optimizer's, the steps tell more: get_lr(self, step=None).
     """
     own = [name for name in ("__call__", *RATES) if inspect.isfunction(vars(cls).get(name))]
-    given = {name: [p for p in parameters_of(vars(cls)[name]) if p.name != "self"] for name in own}
+    given = {name: parameters_called(vars(cls)[name]) for name in own}
     given = {n: taken for n, taken in given.items() if len(taken) == 1 and input_of(taken[0].name, ("steps",))}
     must = {n: taken for n, taken in given.items() if taken[0].default is taken[0].empty}
     return next(iter(must if optimizers(cls, {}) else given), None)

@@ -12,6 +12,7 @@ from scratch_transformer.kit.definitions import names_in, parameters_of, tree_of
 from scratch_transformer.kit.resolve.functions import surroundings
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.syntax import arguments_of, last_name, names_within, nodes_in
 
 CHOICES = ("argmax", "argmin", "max", "topk", "argsort", "multinomial")
 """What chooses the next word of its scores."""
@@ -80,16 +81,14 @@ def _counts(loop: ast.For | ast.While) -> bool:
     return isinstance(loop, ast.While) or any(name in COUNTS for name in _called(loop.iter))
 
 
-def _called(tree: ast.AST) -> Iterator[str]:
+def _called(trees: ast.AST | Iterable[ast.AST]) -> set[str]:
     """The last words of what is called in it."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            yield getattr(node.func, "attr", getattr(node.func, "id", ""))
+    return {last_name(call.func) for call in nodes_in(trees, ast.Call)}
 
 
 def _is_writing(loop: ast.For | ast.While, model: str) -> bool:
-    nodes = [node for statement in loop.body for node in ast.walk(statement)]
-    called = {name for statement in loop.body for name in _called(statement)}
+    nodes = nodes_in(loop.body, ast.AST)
+    called = _called(loop.body)
     if "backward" in called or not called & {*CHOICES}:
         return False
     grown, chosen = {*_grown(nodes)}, {*_chosen(nodes)}  # with a cache, the model is given the new word alone
@@ -112,7 +111,7 @@ def _grown(nodes: Iterable[ast.AST]) -> Iterator[str]:
                 joined = any(one in JOINS for one in _called(node.value)) or isinstance(node.value, ast.BinOp)
                 if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
                     yield target.value.id
-                elif joined and name in _names(node.value):
+                elif joined and name in names_within(node.value):
                     yield name
         elif isinstance(node, ast.AugAssign):
             yield ast.unparse(node.target)
@@ -125,9 +124,9 @@ def _given(nodes: list[ast.AST], model: str) -> Iterator[set[str]]:
     made = [(ast.unparse(target), node) for node in nodes if isinstance(node, ast.Assign) for target in node.targets]
     for node in nodes:
         if isinstance(node, ast.Call) and _asks(node.func, model):
-            names = set[str]().union(*(_names(one) for one in (*node.args, *(word.value for word in node.keywords))))
+            names = names_within(arguments_of(node))
             for _ in made:
-                names |= {name for target, one in made if target in names for name in _names(one.value)}
+                names |= {name for target, one in made if target in names for name in names_within(one.value)}
             yield names
 
 
@@ -138,7 +137,3 @@ def _asks(called: ast.expr, model: str) -> bool:
     while isinstance(called, ast.Attribute):
         called = called.value
     return isinstance(called, ast.Name) and called.id == model
-
-
-def _names(tree: ast.AST) -> set[str]:
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from scratch_transformer.kit.definitions import assignments, nodes_of, parameters_of, sums_in
+from scratch_transformer.kit.definitions import nodes_of, parameters_of
+from scratch_transformer.kit.syntax import assignments, last_name, sums_in
 
 OF_SHAPE = {"shape", "size", "device", "dtype", "dim", "ndim", "is_cuda"}
 LIKE = {"len", "zeros_like", "ones_like", "empty_like"}
@@ -37,7 +38,7 @@ def _has_values(node: ast.AST, given: set[str]) -> bool:
     if isinstance(node, ast.Subscript):
         return _has_values(node.value, given)
     if isinstance(node, ast.Call):
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        name = last_name(node.func)
         if name in LIKE:
             return False
         if name in AS_OTHER:

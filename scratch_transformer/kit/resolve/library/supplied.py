@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in, nodes_of, sums_in
-from scratch_transformer.kit.judge.frames import CalledOtherwise
+from scratch_transformer.kit.definitions import names_in, nodes_of
+from scratch_transformer.kit.judge.frames import CalledOtherwise, frames_of
 from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.kinds.inputs import causal
 from scratch_transformer.kit.resolve import fitness
@@ -24,6 +23,7 @@ from scratch_transformer.kit.resolve.call.plan import MASKS
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.syntax import sums_in
 
 HIDING = (
     "causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive", "masked", "ismasked",
@@ -238,8 +238,7 @@ def culprit(error: BaseException | None, thing: Any, classes: Mapping[Any, Any])
         for member in vars(cls).values()
         if inspect.isfunction(member)
     }
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__ if error else None)]
-    return next((codes[frame.f_code] for frame in frames if frame.f_code in codes), None)
+    return next((codes[frame.f_code] for frame in frames_of(error) if frame.f_code in codes), None)
 
 
 def returns_two(cls: type) -> bool:

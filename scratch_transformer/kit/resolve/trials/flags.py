@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from scratch_transformer.kit.judge.frames import Function, learners_places, parsed
+from scratch_transformer.kit.judge.frames import learners_places, nodes_on
+from scratch_transformer.kit.syntax import Function, is_on, names_within, nodes_in
 
 IS_ASKED = "Boolean value of Tensor"
 """In what torch says of a tensor of several numbers that is to be true or false."""
@@ -21,24 +22,19 @@ def is_computed_with(error: BaseException) -> bool:
     """
     own = learners_places(error)
     line = own[-1].lineno or 0 if own else 0
-    nodes = parsed(own[-1].filename) if own else ()
-    scopes = [node for node in nodes if isinstance(node, Function) and _is_at(node, line)]
+    scopes = [*nodes_on(own[-1].filename, line, Function)] if own else []
     if not scopes:
         return False
     scope = max(scopes, key=lambda node: node.lineno)
-    asked = [node for node in ast.walk(scope) if isinstance(node, (ast.If, ast.IfExp)) and _is_at(node.test, line)]
-    others = [node for node in ast.walk(scope) if isinstance(node, ast.BoolOp) and _is_at(node, line)]
+    asked = [node for node in ast.walk(scope) if isinstance(node, (ast.If, ast.IfExp)) and is_on(node.test, line)]
+    others = [node for node in nodes_in(scope, ast.BoolOp) if is_on(node, line)]
     is_either = not asked and any(isinstance(node.op, ast.Or) for node in others)
     return is_either or any(_is_used(node, scope) for node in asked)
 
 
-def _is_at(node: ast.stmt | ast.expr, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
 def _is_used(asked: ast.If | ast.IfExp, scope: Function) -> bool:
     """Whether the first that becomes of it where it is true is that it is read."""
-    names = {node.id for node in ast.walk(asked.test) if isinstance(node, ast.Name)} - _flags(scope)
+    names = names_within(asked.test) - _flags(scope)
     if not names:
         return False
     turned = any(isinstance(node, ast.Not) for node in ast.walk(asked.test))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import linecache
 import re
 import traceback
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import is_module_class, names_in, namespace_of, nodes_of, source_of
-from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line
+from scratch_transformer.kit.judge.frames import STOPS_AT, code_at, in_one_line
 from scratch_transformer.kit.judge.stops import checked, undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -101,8 +100,7 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
         said = f"{untold} is told nothing, and has the sizes of its own defaults; with others the shapes do not fit"
         found = Finding(MISTAKES["B29"], f"{said}: {in_one_line(first)}.", untold)
         return (found, first) if untold else None
-    file, line = _place(first, thing)
-    code = linecache.getline(file, line).partition("#")[0].strip()
+    code = code_at(*_place(first, thing))
     unequal = checked.failed(first)
     text, what = (unequal, "do not pass its own check") if unequal else (in_one_line(first), "do not fit")
     said = f"Its shapes {what}, with whatever numbers of samples, tokens, features and heads"
@@ -159,7 +157,7 @@ def _fits_its_part(thing: type[nn.Module], kind: Kind, library: Library) -> bool
 def _told_nothing(thing: type[nn.Module]) -> list[type[nn.Module]]:
     """The learner's classes of which it makes a part and hands no size on to it: Attention()."""
     module = namespace_of(thing)
-    calls = [node for node in nodes_of(thing) if isinstance(node, ast.Call) and not node.args and not node.keywords]
+    calls = [node for node in nodes_of(thing, ast.Call) if not node.args and not node.keywords]
     made = [call.func.id for call in calls if isinstance(call.func, ast.Name)]
     own = [module[name] for name in made if is_module_class(module.get(name))]
     return [cls for cls in own if construct.parameters_of(cls)]
@@ -195,8 +193,7 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
                 return None  # with a size that is written in it may fit
         else:
             return None  # some numbers fit
-    file, line = _place(error, thing)
-    code = linecache.getline(file, line).partition("#")[0].strip()
+    code = code_at(*_place(error, thing))
     text = in_one_line(error)
     said = f"Its shapes do not fit, with whatever numbers its constructor is told: {text}. {STOPS_AT}{code}"
     return (Finding(MISTAKES["B26"], said, fix=OF_SHAPES), error) if error is not None else None

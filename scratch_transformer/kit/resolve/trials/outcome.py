@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.judge.frames import in_one_line, learners_places
+from scratch_transformer.kit.judge.frames import frames_of, in_one_line, learners_places
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -86,7 +86,7 @@ OF_IDS = (
 
 def _is_given_ids(error: BaseException) -> bool:
     """Whether it happened in a linear layer that was given whole numbers."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    frames = frames_of(error)
     given = [frame.f_locals.get("input") for frame in frames if frame.f_code is nn.Linear.forward.__code__]
     return bool(given) and isinstance(given[-1], Tensor) and given[-1].dtype == torch.int64
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import nn
 
-from scratch_transformer.kit.definitions import assignments, nodes_of
+from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.resolve.names.roles import role_of
+from scratch_transformer.kit.syntax import arguments_of, assignments
 
 PROJECTED = "projected_twice"
 """The attribute of a layer that has the names of the first layers, and whether something stands between."""
@@ -68,8 +69,7 @@ def _handed(part: nn.Module, outside: set[str], attentions: set[str]) -> Iterato
     made = {target.id: value for target, value in assignments(nodes) if isinstance(target, ast.Name)}
     for node in nodes:
         if isinstance(node, ast.Call) and (name := _called(node)) in attentions:
-            given = [*node.args, *(word.value for word in node.keywords)]
-            found = [_origin(one, made, outside) for one in given]
+            found = [_origin(one, made, outside) for one in arguments_of(node)]
             yield name, {origin: is_changed for origin, is_changed in found if origin}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -36,3 +37,20 @@ def owner_and_name(unit: Unit) -> tuple[str, str]:
         return unit.path, unit.names[0]
     owner, _, name = unit.path.rpartition(".")
     return owner, name
+
+
+def names_under(owner: str, units: Iterable[Unit]) -> list[str]:
+    """The names of what units have, as the module that owns them has it."""
+    start = len(f"{owner}.") if owner else 0
+    return [unit.full(name)[start:] for unit in units for name in unit.names]
+
+
+def but_for(units: Iterable[Unit], parts: Collection[Unit]) -> list[Unit]:
+    """Units, but for some: for these, and not for others that are equal."""
+    return [unit for unit in units if not any(unit is other for other in parts)]
+
+
+def put_together(units: list[Unit], parts: Sequence[Unit], made: Unit) -> list[Unit]:
+    """Units with one in place of several, where the first of these is."""
+    place = next(i for i, unit in enumerate(units) if unit is parts[0])
+    return but_for([*units[:place], made, *units[place:]], parts)

@@ -20,8 +20,9 @@ from scratch_transformer.kit.kind import LAYERS
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.weights.layout import Parameters, walk
-from scratch_transformer.kit.resolve.weights.unit import Unit, owner_and_name
+from scratch_transformer.kit.resolve.weights.unit import Unit, but_for, names_under, owner_and_name, put_together
 from scratch_transformer.kit.resolve.weights.unnamed import told_by_shapes
+from scratch_transformer.kit.syntax import nodes_in
 
 LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
 Shapes = Mapping[str, tuple[int, ...]]
@@ -229,9 +230,8 @@ def _of_the_model(units: list[Unit]) -> list[Unit]:
 def is_repeated(made: nn.Module, path: str) -> bool:
     """Whether the module that has a layer calls it in a loop: for _ in range(n): x = self.layer(x)."""
     owner, _, name = path.rpartition(".")
-    nodes = nodes_of(type(made.get_submodule(owner)))
-    loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
-    calls = [node.func for loop in loops for node in ast.walk(loop) if isinstance(node, ast.Call)]
+    loops = [node for node in nodes_of(type(made.get_submodule(owner))) if isinstance(node, (ast.For, ast.While))]
+    calls = [node.func for loop in loops for node in nodes_in(loop, ast.Call)]
     return any(isinstance(call, ast.Attribute) and call.attr == name for call in calls)
 
 
@@ -284,12 +284,9 @@ def _with_beside(units: list[Unit], parameters: Parameters) -> list[Unit]:
         several = {role for role, _ in roles if sum(role == other for other, _ in roles) > 1}
         own = {r: u for r, u in roles if r in ("q", "k", "v") and (not several or u.path.endswith(number or "_"))}
         if own.keys() == {"q", "k", "v"} and len(own) == 3:
-            inside = [attention.full(name) for name in attention.names]
-            beside = [unit.full(name) for unit in own.values() for name in unit.names]
-            start = len(f"{owner}.") if owner else 0
             attention.layer = _layer(owner)
-            attention.path, attention.names = owner, [path[start:] for path in (*beside, *inside)]
-            units = [unit for unit in units if not any(unit is other for other in own.values())]
+            attention.path, attention.names = owner, names_under(owner, (*own.values(), attention))
+            units = but_for(units, [*own.values()])
     return units
 
 
@@ -308,11 +305,9 @@ def _with_heads(units: list[Unit], parameters: Parameters) -> list[Unit]:
         mixing = (shape[1], len(heads) * shape[0])
         spare = [u for u in units if u.kind == "matrix" and owner_and_name(u)[0] == owner and u.shape == mixing]
         if len(spare) == 1:
-            start = len(f"{owner}.") if owner else 0
-            names = [unit.full(name)[start:] for unit in (*heads, *spare) for name in unit.names]
-            made = Unit("attention", owner, names, (), _context(path), _layer(owner))
-            units = [made if unit is heads[0] else unit for unit in units]
-            units = [unit for unit in units if not any(unit is other for other in (*heads[1:], *spare))]
+            parts = (*heads, *spare)
+            made = Unit("attention", owner, names_under(owner, parts), (), _context(path), _layer(owner))
+            units = put_together(units, parts, made)
     return units
 
 
@@ -334,11 +329,8 @@ def _with_outputs(units: list[Unit], parameters: Parameters) -> list[Unit]:
         spare = [u for u in spare if _may_follow(shape, u.shape, True) and "embedding" not in u.context]
         if len(spare) == len(attentions):
             for attention, output in zip(attentions, spare, strict=True):
-                start = len(f"{owner}.") if owner else 0
-                inside = [attention.full(name)[start:] for name in attention.names]
-                beside = [f"{output.full(name)[start:]}" for name in output.names]
-                attention.path, attention.names = owner, [*inside, *beside]
-            units = [unit for unit in units if not any(unit is other for other in spare)]
+                attention.path, attention.names = owner, names_under(owner, (attention, output))
+            units = but_for(units, spare)
     return units
 
 
@@ -365,12 +357,9 @@ def _written_out(units: list[Unit]) -> list[Unit]:
             continue  # W_in and W_out of a feed-forward network
         parts = [own[role] for role in ("q", "k", "v", "kv", "qkv") if role in own]
         parts += [output] if output is not None and _may_follow(first.shape, output.shape, "q" in own) else []
-        start = len(f"{owner}.") if owner else 0
-        names = [unit.full(name)[start:] for unit in parts for name in unit.names]
-        made = Unit("attention", owner, names, (), (*_context(owner, shared), *_context(stem)), _layer(owner))
-        place = next(i for i, unit in enumerate(units) if unit is parts[0])
-        units = [*units[:place], made, *units[place:]]
-        units = [unit for unit in units if not any(unit is other for other in parts)]
+        context = (*_context(owner, shared), *_context(stem))
+        made = Unit("attention", owner, names_under(owner, parts), (), context, _layer(owner))
+        units = put_together(units, parts, made)
     return units
 
 
@@ -386,8 +375,8 @@ def _name_outputs(units: list[Unit], groups: dict[tuple[str, str], dict[str, Uni
         if not without or any("o" in own for own in beside):
             continue
         spare = [unit for unit in units if unit.kind == "matrix" and owner_and_name(unit)[0] == owner]
-        spare = [unit for unit in spare if not any(unit is other for other in named)]
-        spare = [unit for unit in spare if _may_follow(without[0]["q"].shape, unit.shape, True) and not unit.raw]
+        spare = [unit for unit in but_for(spare, named) if not unit.raw]
+        spare = [unit for unit in spare if _may_follow(without[0]["q"].shape, unit.shape, True)]
         if len(spare) == len(without):
             for own, unit in zip(without, spare, strict=True):
                 own["o"] = unit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scratch_transformer.kit.resolve.weights.unit import Unit, owner_and_name
+from scratch_transformer.kit.resolve.weights.unit import Unit, names_under, owner_and_name, put_together
 
 
 def told_by_shapes(units: list[Unit]) -> list[Unit]:
@@ -15,12 +15,8 @@ def told_by_shapes(units: list[Unit]) -> list[Unit]:
         attends = any(unit.kind == "attention" and _is_within(unit.path, owner) for unit in units)
         parts = [] if attends else _of_attention([unit for unit in own if not unit.raw and len(unit.shape) == 2])
         if parts:
-            start = len(f"{owner}.") if owner else 0
-            names = [unit.full(name)[start:] for unit in parts for name in unit.names]
-            made = Unit("attention", owner, names, (), parts[0].context, parts[0].layer)
-            first = next(i for i, unit in enumerate(units) if unit is parts[0])
-            units = [*units[:first], made, *units[first:]]
-            units = [unit for unit in units if not any(unit is other for other in parts)]
+            made = Unit("attention", owner, names_under(owner, parts), (), parts[0].context, parts[0].layer)
+            units = put_together(units, parts, made)
     return units
 
 
