@@ -6,35 +6,28 @@ import ast
 import contextlib
 import functools
 import inspect
+import itertools
 import re
-import textwrap
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from scratch_transformer.kit.arrays.classes import BACKWARD
 from scratch_transformer.kit.definitions import is_own, leads_to, lines_of, source_of
 from scratch_transformer.kit.mistakes.attention import UNREAD, UNTOLD
 from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
-from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.optimizing import GONE_THROUGH
 from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
 from scratch_transformer.kit.report import handed, in_vain, kept, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import AT_LAST, OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
-from scratch_transformer.kit.syntax import nodes_in, tree_from
+from scratch_transformer.kit.report.rooms import MERGES, Room, head_of, in_order, rooms_of, silent, texts, tree_of_lines
+from scratch_transformer.kit.syntax import nodes_in
 
 AROUND = 2
 """Lines shown before and after the one at fault."""
 
 
-OF_ATTENTION = (
-    "A1", "A2", "A4", "A8", "A10", "A11", "A12", "A13", "A14", "A15", "A16", "A17", "A18", "A19", "A21", "A23", "A28",
-    "A25", "A29", "A38", "A40",
-)  # fmt: skip
-"""Mistakes that are made where attention is computed: the same words elsewhere mean something else."""
-OF_LAYERS = ("A36", "B2", "B3", "B6", "B13", "B14", "B15", "B20", "B23", "B24", "B31")
-"""Mistakes that are made where sublayers are put together."""
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
 READ = {"A21": handed.exchanged, "B24": sums.dropped_there, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
@@ -47,8 +40,6 @@ FIXES = {
     "A18": "Multiply the values with what dropout gives, and not with what it was given.",
 }
 """Where that is so."""
-MERGES = {("A23", "not transposed back")}
-"""Heads are split before they are merged, with the same words: the last line is meant."""
 SCALED_TWICE = ("A1", "divided by d_k")
 ONCE = "Once is enough: leave this out, as the products are scaled too, or leave that out."
 UNSCALED = {("A1", "not scaled"), ("A1", "divided after the softmax")}
@@ -57,18 +48,9 @@ LAST = {*MERGES, ("B17", "at the end too"), ("B23", OF_NETWORK), ("O10", GONE_TH
 """What comes after something right that has the same words."""
 OF_SECOND, SUMS = {("B23", OF_CROSS), ("B23", OF_BOTH)}, 3
 """Of a decoder's layer, where no name says which of its sums is that of the attention to the encoder."""
-OF_NETWORKS = ("B7", "B16", "B17")
-"""Mistakes that are made between two linear layers."""
-IN_NORMS = ("LN4", "LN6", "LN13")
-"""Mistakes with a norm's scale and shift."""
-OF_DEVIATIONS = ("LN2", "LN9", "LN10", "LN14")
-"""Mistakes with what a norm divides by: roots that others take are none of it."""
-OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
-"""Mistakes that are made where the table of positions is made or read."""
 OF_ITSELF = {("A24", "padding is ignored")}
 """Made by what should ask for something and does not: no line of its parts is at fault."""
 NUMBER = re.compile(r"[\d.]+(e-?\d+)?")
-NETWORK = re.compile(r"(?i)feed|ffn|mlp|^pw?ff?")
 OF_RMS = (
     "None is needed: it is to be the one that the weights were trained with, 1e-5 in Llama, 1e-6 in Qwen, and "
     "nn.RMSNorm(d_model, eps=…) takes any."
@@ -107,7 +89,7 @@ class Said(NamedTuple):
     file: str = ""
     number: int = 0
 
-    def found_in(self, rooms: Iterable[_Room]) -> tuple[_Room, int] | None:
+    def found_in(self, rooms: Iterable[Room]) -> tuple[Room, int] | None:
         """The room, and which of its lines it is."""
         code = self.code.partition("#")[0].strip()
         alike = [
@@ -145,132 +127,161 @@ def _found(
     target = _defined(thing)
     parts = [one for cls in given if is_own(cls) for one in (cls, *leads_to(cls))]
     owner = getattr(target, "owner", None)  # of a method, whose class may help it
-    definitions = dict.fromkeys((target, *leads_to(target), *parts, *([owner] if owner else [])))
-    rooms, own = [room for definition in definitions for room in _rooms(definition)], _rooms(target)
-    if (run := said.found_in(rooms)) is not None:
-        room, offset = run
-        rewritten = fixed(id, form, [room.lines[offset]])
-        return Place(room.file, room.start + offset, rewritten[1] if rewritten else [])
-    for one in definitions if id == "LN3" and NUMBER.fullmatch(form) else ():
-        if (number := numbers.of_eps(one, form)) is not None:
-            lines, start = lines_of(one)
-            rewritten = fixed(id, form, [lines[number].rstrip("\n")])
-            put = rewritten[1] if rewritten else []
-            return _of_its_kind(id, form, lines[number], inspect.getsourcefile(one) or "", start + number, put)
+    definitions = [*dict.fromkeys((target, *leads_to(target), *parts, *([owner] if owner else [])))]
+    rooms, own = [room for definition in definitions for room in rooms_of(definition)], rooms_of(target)
+    if (found := _run(id, form, said, rooms) or _read(id, form, definitions)) is not None:
+        return found
+    if (id, form) == ("A24", UNREAD) and own:
+        return _at_head(own[0])
+    if id == "E5" and (told := kept.of_padding(definitions)) is not None:
+        return _at(told[0], told[1].number)
+    rooms = in_order(id, form, rooms)
+    found = _fixed(id, form, rooms, idle) or _headed(id, form, target) or _built(id, form, definitions)
+    if found is not None:
+        return found
+    if id == "E5" and form:
+        rooms.sort(key=lambda room: room.name != form)
+    looked = own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms
+    found = _fitting(_patterns(id, form, target, definitions), looked, id, form, part, idle)
+    for one in definitions if id == "A19" and found is None else ():
+        if (check := kept.of_told_heads(one)) is not None:
+            return _at(one, check.number, check.put)
+    return found or next(map(_at_head, [*own, *rooms]), None)
+
+
+def _at(definition: Any, number: int, put: Sequence[str] = (), fix: str = "") -> Place:
+    """The line of a definition with this number, from 0."""
+    return Place(inspect.getsourcefile(definition) or "", lines_of(definition)[1] + number, [*put], fix)
+
+
+def _at_head(room: Room) -> Place:
+    return Place(room.file, room.start + head_of(room.lines), [])
+
+
+def _run(id: str, form: str, said: Said, rooms: list[Room]) -> Place | None:
+    """The line that the evidence names."""
+    if (run := said.found_in(rooms)) is None:
+        return None
+    room, offset = run
+    rewritten = fixed(id, form, [room.lines[offset]])
+    return Place(room.file, room.start + offset, rewritten[1] if rewritten else [])
+
+
+def _read(id: str, form: str, definitions: Iterable[Any]) -> Place | None:
+    """What is known by what the code does with a number, a size or a mask: ahead of the words of any line."""
     for one in definitions if (id, form) == SCALED_TWICE else ():
         if (number := scales.twice(one)) is not None:
-            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [], ONCE)
-    for one in definitions if (id, form) not in UNSCALED and id == "A1" else ():
-        if (scale := scales.made(one)) is not None:
-            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + scale[0], scale[1])
-    for one in definitions if id in kept.FOUND else ():
-        if (mended := kept.FOUND[id](one)) is not None:
-            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + mended.number, mended.put, mended.fix)
-    if (id, form) == ("A24", UNREAD) and own:
-        return Place(own[0].file, own[0].start + _head(own[0].lines), [])
-    if id == "E5" and (told := kept.of_padding([*definitions])) is not None:
-        return Place(inspect.getsourcefile(told[0]) or "", lines_of(told[0])[1] + told[1].number, [])
-    if id in OF_ATTENTION and (id, form) not in MERGES:
-        rooms.sort(key=_is_elsewhere)
-    if id == "A14":  # a map to scores has no bias either, and is none of attention's
-        rooms = [room for room in rooms if not all(_is_elsewhere(room))] or rooms
-    if id in OF_LAYERS:
-        rooms.sort(key=_is_no_layer)
-    if id in OF_NETWORKS:
-        rooms.sort(key=_is_no_network)
-    if id in IN_NORMS:
-        rooms.sort(key=_is_no_norm)
-    if id in OF_DEVIATIONS:
-        rooms = [room for room in rooms if not _is_no_norm(room)] or rooms
-    if id in OF_POSITIONS and form != ATTENTION_ALONG_IT:
-        rooms.sort(key=_is_no_table)
-    if id == "E2":
-        words = {room.name for room in rooms if _embeds_words(room)}
-        rooms.sort(key=lambda room: room.name not in words)  # what holds such a table adds positions, perhaps
-    if id == "A19":
-        rooms.sort(key=lambda room: not kept.besides_the_width(room.lines))
-    if id == "B27":
-        rooms.sort(key=_is_a_class)  # a constructor cuts nothing
+            return _at(one, number, fix=ONCE)
+    for one in definitions:
+        if id == "LN3" and NUMBER.fullmatch(form) and (number := numbers.of_eps(one, form)) is not None:
+            line = lines_of(one)[0][number]
+            rewritten = fixed(id, form, [line.rstrip("\n")])
+            return _of_its_kind(id, form, line, _at(one, number, rewritten[1] if rewritten else ()))
+        if id == "A1" and (id, form) not in UNSCALED and (scale := scales.made(one)) is not None:
+            return _at(one, *scale)
+        if id in kept.FOUND and (mended := kept.FOUND[id](one)) is not None:
+            return _at(one, *mended)
+    return None
+
+
+def _fixed(id: str, form: str, rooms: Iterable[Room], idle: Collection[tuple[str, int]]) -> Place | None:
+    """The first lines that a fix rewrites, and what to."""
     for room in rooms:
-        texts = _texts(room.lines) | {line - room.start for file, line in idle if file == room.file}
-        texts |= kept.besides_the_width(room.lines) if id == "A19" else set()
-        found = fixed(id, form, ["" if n in texts else line for n, line in enumerate(room.lines) if n])
+        unread = texts(room.lines) | {line - room.start for file, line in idle if file == room.file}
+        unread |= kept.besides_the_width(room.lines) if id == "A19" else set()
+        lines = ["" if n in unread else line for n, line in enumerate(room.lines)]
+        found = fixed(id, form, lines[1:])
         if found is not None:
             at, put = _before_its_statement(1 + found[0], found[1], room)
             if id == "B12" and not any("self" in line for line in room.lines):
                 put = []  # a function is told by its caller whether it trains
-            lines = ["" if n in texts else line for n, line in enumerate(room.lines)]
-            return _with_others(_of_its_kind(id, form, room.name, room.file, room.start + at, put), id, form, at, lines)
-    heads: dict[str, Callable[[Any], Place | None]] = {"LN8": _made_without, "B33": _going_back}
-    heads["B29"] = functools.partial(_taken_by, parameter=form)
-    find = heads.get(id)
-    head = find(target) if find is not None else None
-    if head is not None:
-        return head
-    if id == "A25" and (without := unpassed.call(definitions)) is not None:
-        file, start = inspect.getsourcefile(without.definition) or "", lines_of(without.definition)[1]
-        return Place(file, start + without.line, [], without.fix)
-    if (id, form) == ("A24", UNTOLD) and (without := unpassed.call(definitions)) is not None:
-        file, start = inspect.getsourcefile(without.definition) or "", lines_of(without.definition)[1]
-        return Place(file, start + without.line, [], unpassed.OF_PADDING)
-    side = re.match(r"\w*(enc|dec)\w* is not listened to", form) if id == "B28" else None
-    for one in sums.layers_first(definitions) if id in OF_SUMS else definitions if id in READ and not side else ():
+            one = _of_its_kind(id, form, room.name, Place(room.file, room.start + at, put))
+            return _with_others(one, id, form, at, lines)
+    return None
+
+
+def _headed(id: str, form: str, target: Any) -> Place | None:
+    """The head of the method that is at fault."""
+    if id == "B29":
+        return _taken_by(target, form)
+    return _made_without(target) if id == "LN8" else _going_back(target) if id == "B33" else None
+
+
+def _built(id: str, form: str, definitions: Collection[Any]) -> Place | None:
+    """What is known by how the code is built, not by its words."""
+    is_untold = (id, form) == ("A24", UNTOLD)
+    if (id == "A25" or is_untold) and (without := unpassed.call(definitions)) is not None:
+        return _at(without.definition, without.line, fix=unpassed.OF_PADDING if is_untold else without.fix)
+    is_read = id in READ and not _side(id, form)
+    for one in sums.layers_first(definitions) if id in OF_SUMS else definitions if is_read else ():
         if (number := READ[id](one)) is not None:
-            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [], FIXES.get(id, ""))
+            return _at(one, number, fix=FIXES.get(id, ""))
     layers = sums.layers_first(definitions) if id == "B6" else ()
     of_one = functools.partial(sums.undropped_of, called=OF_FORMS.get((id, form), "^$"))
     for find_line, one in ((find, one) for find in ((of_one,) if form else OF_DROPOUT) for one in layers):
         if (number := find_line(one)) is not None:
-            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + number, [])
+            return _at(one, number)
+    return None
+
+
+def _side(id: str, form: str) -> str:
+    """Of which side of a translation the number of layers is not listened to: enc, dec; "" of any other mistake."""
+    side = re.match(r"\w*(enc|dec)\w* is not listened to", form) if id == "B28" else None
+    return side[1] if side is not None else ""
+
+
+OF_NAMES = {
+    "A15": (r"self\.{name} *=[^=]",),
+    "B22": (
+        # of a whole with others that are filled
+        r"uniform_\({form}\b[^,]*\)|{form}\b.*(\.uniform_\(|= *torch\.rand\()",
+        r"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b",
+    ),
+    "B28": (r"self\.\w*{side}\w* *=[^=]",),
+    "B30": (r"^\s*{form} *=[^=]",),  # of a factory's own
+    "B32": (r"self\.{name}\b[^=]*=[^=]",),  # self.cos, self.sin = angles.cos(), angles.sin()
+    # nn.init.normal_(self.words.weight), self.words.weight.data.uniform_()
+    "E4": (r"(init\.\w+|uniform_|normal_)\(.*\b{name}\b|\b{name}\b.*(uniform_|normal_)\(",),
+    "E5": (r"self\.{name}\b.*padding_idx",),
+}
+"""How the line looks in a mistake that has the name of what it is about, self.name or a name that a line gives."""
+
+
+def _patterns(id: str, form: str, target: Any, definitions: Iterable[Any]) -> list[str]:
+    """How the lines look that are at fault, the likeliest first."""
     named = re.escape(form) if id in ("B26", "B30") or (id == "B29" and form.endswith("()")) else ""
-    usual: tuple[str | None, ...] = (
-        (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id), AT_LAST.get(id))
-    )
-    if id == "B30" and form.isidentifier():  # of a factory's own
-        usual = (rf"^\s*{named} *=[^=]", *usual)
-    if side is not None:
-        usual = (rf"self\.\w*{side[1]}\w* *=[^=]", *usual)
-    name = form.rpartition(".")[2]
-    if id == "E5" and form:
-        rooms.sort(key=lambda room: room.name != form)
-        usual = (rf"self\.{name}\b.*padding_idx", *usual)
-    if id == "A15" and form:
-        usual = (rf"self\.{name} *=[^=]", *usual)
-    if id == "E4" and form:  # nn.init.normal_(self.words.weight), self.words.weight.data.uniform_()
-        usual = (rf"(init\.\w+|uniform_|normal_)\(.*\b{name}\b|\b{name}\b.*(uniform_|normal_)\(", *usual)
-    if id == "B32" and form.startswith("self."):  # self.cos, self.sin = angles.cos(), angles.sin()
-        usual = (rf"self\.{name}\b[^=]*=[^=]", *usual)
-    if id == "B22" and form:  # of a whole with others that are filled
-        filled = rf"uniform_\({re.escape(form)}\b[^,]*\)|{re.escape(form)}\b.*(\.uniform_\(|= *torch\.rand\()"
-        usual = (filled, rf"self\.{name} *(:[^=]*)?=[^=]|register_parameter\(.{name}\b", *usual)
+    usual = (rf"{named}\(", named) if named else (PATTERNS.get(id), OTHERWISE.get(id), AT_LAST.get(id))
+    side = _side(id, form)
+    is_named = {"B28": bool(side), "B30": form.isidentifier(), "B32": form.startswith("self.")}.get(id, bool(form))
+    if is_named:
+        words = {"name": form.rpartition(".")[2], "form": re.escape(form), "side": side}
+        usual = (*(pattern.format(**words) for pattern in OF_NAMES.get(id, ())), *usual)
     if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
         usual = (rf"({'|'.join(map(re.escape, sorted(norms)))})\(", *usual)
-    first = OF_FORMS.get((id, form))
-    if (id, form) == ("E2", "not scaled") and (
-        tables := _tables_of_words(definitions)
-    ):  # self.lut, which no name tells
-        first, usual = rf"({'|'.join(map(re.escape, tables))})\(", (first, *usual)
-    looked = own if (id, form) in OF_ITSELF and isinstance(target, type) else rooms
-    patterns = [*filter(None, (first, *usual))]
-    for unseen, pattern in ((unseen, pattern) for unseen in ((idle, ()) if idle else ((),)) for pattern in patterns):
-        for room in looked:
+    tables = _tables_of_words(definitions) if (id, form) == ("E2", "not scaled") else []
+    first = (rf"({'|'.join(map(re.escape, tables))})\(",) if tables else ()  # self.lut, which no name tells
+    return [*filter(None, (*first, OF_FORMS.get((id, form)), *usual))]
+
+
+def _fitting(
+    patterns: Iterable[str], rooms: Iterable[Room], id: str, form: str, part: str, idle: Collection[tuple[str, int]]
+) -> Place | None:
+    """The line that the first pattern fits which fits any; one that is never run only where none else fits."""
+    for unseen, pattern in itertools.product((idle, ()) if idle else ((),), patterns):
+        for room in rooms:
             fits = [number for number in _fits(pattern, room) if (room.file, room.start + number) not in unseen]
             if fits:
                 at = _begin(_meant(fits, room, id, form, part), room)
-                return _of_its_kind(id, form, room.name, room.file, room.start + at, [])
-    for one in definitions if id == "A19" else ():
-        if (check := kept.of_told_heads(one)) is not None:
-            return Place(inspect.getsourcefile(one) or "", lines_of(one)[1] + check.number, check.put)
-    own = [*own, *rooms]
-    return Place(own[0].file, own[0].start + _head(own[0].lines), []) if own else None
+                return _of_its_kind(id, form, room.name, Place(room.file, room.start + at, []))
+    return None
 
 
-def _of_its_kind(id: str, form: str, norm: str, file: str, line: int, put: list[str]) -> Place:
+def _of_its_kind(id: str, form: str, norm: str, one: Place) -> Place:
     """The same, but for the ε of an RMSNorm: PyTorch's default is no model's. norm: its name, or a line with it."""
     if form == ZERO_BY_ZERO:  # another number would be as unheard
-        return Place(file, line, [])
+        return one._replace(put=[])
     is_rms = id == "LN3" and form != LARGE_EPS and "rms" in norm.lower()
-    return Place(file, line, [], OF_RMS) if is_rms else Place(file, line, put)
+    return one._replace(put=[], fix=OF_RMS) if is_rms else one
 
 
 def _with_others(one: Place, id: str, form: str, at: int, lines: list[str]) -> Place:
@@ -283,9 +294,9 @@ def _with_others(one: Place, id: str, form: str, at: int, lines: list[str]) -> P
     return one._replace(put=[others[n] for n in range(at, end)], gone=end - at, also=apart)
 
 
-def _before_its_statement(number: int, put: list[str], room: _Room) -> tuple[int, list[str]]:
+def _before_its_statement(number: int, put: list[str], room: Room) -> tuple[int, list[str]]:
     """What is put before a line, as an assert is, is put before the statement that the line is in the midst of."""
-    statements = nodes_in(_tree(room.lines), ast.stmt)
+    statements = nodes_in(tree_of_lines(room.lines), ast.stmt)
     inside = [node.lineno - 1 for node in statements if node.lineno - 1 <= number < (node.end_lineno or 0)]
     first = max(inside, default=number)
     if len(put) < 2 or first == number:
@@ -326,7 +337,7 @@ def _taken_by(definition: Any, parameter: str) -> Place | None:
         lines = [line.rstrip("\n") for line in read]
         heads = (
             offset
-            for offset in sorted(_silent(lines))
+            for offset in sorted(silent(lines))
             if re.search(rf"\b{parameter} *[:,=)]|\b{parameter}$", lines[offset])
         )
         if parameter.isidentifier() and (offset := next(heads, None)) is not None:
@@ -334,36 +345,13 @@ def _taken_by(definition: Any, parameter: str) -> Place | None:
     return None
 
 
-class _Room(NamedTuple):
-    """Lines of code to look through, and the name of the class or function that they are of."""
-
-    name: str
-    file: str
-    start: int
-    lines: list[str]
-
-
-def _rooms(definition: Any) -> list[_Room]:
-    """The forward of a class, or what an optimizer or the like has in its place, and all of it; a function."""
-    own = vars(definition) if isinstance(definition, type) else {}
-    called = next((own[name] for name in ("forward", "step", "__call__", "encode") if name in own), None)
-    found = []
-    for part in filter(None, (called, definition)):
-        with contextlib.suppress(OSError, TypeError):
-            lines, start = lines_of(part)
-            file = inspect.getsourcefile(inspect.unwrap(part)) or ""
-            found.append(_Room(definition.__name__, file, start, [line.rstrip("\n") for line in lines]))
-    return found
-
-
-def _fits(pattern: str, room: _Room) -> list[int]:
+def _fits(pattern: str, room: Room) -> list[int]:
     """The numbers of the lines of a room that a pattern fits, and on which something is computed."""
-    silent = _silent(room.lines)
-    lines = enumerate(room.lines)
-    return [offset for offset, line in lines if offset not in silent and re.search(pattern, line.split("#")[0])]
+    unread, lines = silent(room.lines), enumerate(room.lines)
+    return [offset for offset, line in lines if offset not in unread and re.search(pattern, line.split("#")[0])]
 
 
-def _meant(fits: list[int], room: _Room, id: str, form: str, part: str) -> int:
+def _meant(fits: list[int], room: Room, id: str, form: str, part: str) -> int:
     """Of the lines that fit: the first; the last; that which uses what one before it does, another being meant.
 
     Of those with norms the one with the norm of the sublayer that is meant.
@@ -384,92 +372,19 @@ ARGUMENTS = re.compile(r"\s*[\w.]+(, *[\w.]+)*,?\s*")
 """What is handed on, and nothing else: dropout, d_model, layer_norm_eps."""
 
 
-def _head(lines: list[str]) -> int:
-    """The line behind the decorators."""
-    return next((n for n, line in enumerate(lines) if line.lstrip().startswith(("def ", "class "))), 0)
-
-
-def _begin(number: int, room: _Room) -> int:
+def _begin(number: int, room: Room) -> int:
     """The line on which the innermost call begins, of one that has arguments of it alone."""
     if not ARGUMENTS.fullmatch(room.lines[number].split("#")[0]):
         return number
-    calls = nodes_in(_tree(room.lines), ast.Call)
+    calls = nodes_in(tree_of_lines(room.lines), ast.Call)
     around = [node.lineno - 1 for node in calls if node.lineno - 1 < number < (node.end_lineno or 0)]
     return max(around, default=number)
-
-
-def _is_a_class(room: _Room) -> bool:
-    """Sorts forwards and functions first."""
-    return room.lines[0].lstrip().startswith("class ")
-
-
-def _is_no_table(room: _Room) -> bool:
-    """Sorts what is called positions, or has a sine and a cosine, first."""
-    code = "\n".join(room.lines)
-    return "pos" not in room.name.lower() and not re.search(r"\bsin\((.|\n)*\bcos\(", code)
-
-
-def _embeds_words(room: _Room) -> bool:
-    """Whether it makes the table of the words itself, or what may be that: none of positions."""
-    code = "\n".join(room.lines)
-    if "pos" in room.name.lower() and "tok" not in room.name.lower():  # EmbeddingWithPositions has both
-        return re.search(r"(?i)\bEmbedding\(\w*vocab", code) is not None
-    return re.search(r"\bEmbedding\(|(emb|tok)\w* *= *(nn\.)?Parameter\(", code) is not None
 
 
 def _tables_of_words(definitions: Iterable[Any]) -> list[str]:
     """The attributes that get an nn.Embedding, but for what is called positions, segments or types."""
     found = set().union(*(sums.made_of(one, r"(^|\.)Embedding$") for one in definitions if isinstance(one, type)))
     return sorted(name for name in found if name.startswith("self.") and not re.search("(?i)pos|seg|type", name))
-
-
-def _is_no_layer(room: _Room) -> bool:
-    """Sorts what has norms, and attention or other sublayers, first."""
-    code = "\n".join(room.lines).lower()
-    return not ("norm" in code and re.search("att|sublayer|mha", code))
-
-
-def _is_no_norm(room: _Room) -> bool:
-    """Sorts norms first."""
-    code = "\n".join(room.lines)
-    return "norm" not in room.name.lower() and not re.search(r"rsqrt|\.(var|std)\(|layer_norm\(|rms_norm\(", code)
-
-
-def _is_no_network(room: _Room) -> tuple[bool, bool]:
-    """Sorts what is called a feed-forward network first, then the layers that may have one of their own."""
-    code = "\n".join(room.lines)
-    return not NETWORK.search(room.name), not (code.count("Linear(") > 1 and "softmax" not in code)
-
-
-def _is_elsewhere(room: _Room) -> tuple[bool, bool]:
-    """Sorts the softmax of a product first, then what is called attention."""
-    code = "\n".join(room.lines)
-    return not ("softmax" in code and scales.SCORES.search(code)), "att" not in room.name.lower()
-
-
-def _silent(lines: list[str]) -> set[int]:
-    """The lines on which nothing is computed: heads of classes and functions, texts, if mask is not None."""
-    tree = _tree(lines)
-    if tree is None:
-        return {0}
-    found = {0}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found |= set(range(node.lineno - 1, node.body[0].lineno - 1))
-        elif isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and node.body[0].lineno > node.lineno:
-            found |= {node.lineno - 1} if isinstance(node.test.ops[0], (ast.Is, ast.IsNot)) else set()
-    return found | _texts(lines)
-
-
-def _tree(lines: list[str]) -> ast.Module | None:
-    """None if they cannot be read by themselves."""
-    return tree_from(textwrap.dedent("\n".join(lines)))
-
-
-def _texts(lines: list[str]) -> set[int]:
-    """The lines of docstrings, which may have equations that look like code."""
-    texts = [node for node in nodes_in(_tree(lines), ast.Expr) if isinstance(node.value, ast.Constant)]
-    return {line for text in texts for line in range(text.lineno - 1, text.end_lineno or text.lineno)}
 
 
 def excerpt(text: str, line: int, several: int = 1) -> tuple[int, list[str]]:
