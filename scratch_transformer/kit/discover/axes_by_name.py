@@ -49,12 +49,10 @@ def _sides(pattern: str, dimensions: int) -> tuple[Groups, Groups]:
         for side in (first, second)
     )
     dots = [f"dots{number}" for number in range(dimensions - len(left) + 1)]
-    if ["..."] in left:
-        at = left.index(["..."])
-        left[at : at + 1] = [[dot] for dot in dots]
-    if ["..."] in right:
-        at = right.index(["..."])
-        right[at : at + 1] = [[dot] for dot in dots]
+    for side in (left, right):
+        if ["..."] in side:
+            at = side.index(["..."])
+            side[at : at + 1] = [[dot] for dot in dots]
     joined = [[name for part in group for name in (dots if part == "..." else [part])] for group in right]
     return left, joined
 

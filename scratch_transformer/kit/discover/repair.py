@@ -148,17 +148,19 @@ def left_out(whole: str, read: str) -> str:
 
 def assumed(source: Source) -> dict[str, str]:
     """Names that a source uses and neither defines nor imports, with the import that is meant; only usual ones."""
-    table = symtable.symtable(source.text.lstrip("\ufeff"), source.path, "exec")
-    bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
-    used = set(_globals(table)) - bound - set(vars(builtins))
+    used = _unbound(source)
     return {name: statement for name, statement in ASSUMED.items() if name in used}
 
 
 def unbound(source: Source, module: types.ModuleType) -> list[str]:
     """Names that a source uses and that nothing in it defines or imports: a star import may bring them."""
+    return sorted(_unbound(source) - set(vars(module)))
+
+
+def _unbound(source: Source) -> set[str]:
     table = symtable.symtable(source.text.lstrip("\ufeff"), source.path, "exec")
     bound = {s.get_name() for s in table.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
-    return sorted(set(_globals(table)) - bound - set(vars(builtins)) - set(vars(module)))
+    return set(_globals(table)) - bound - set(vars(builtins))
 
 
 def _globals(table: symtable.SymbolTable) -> Iterable[str]:

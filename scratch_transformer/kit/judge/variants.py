@@ -196,11 +196,12 @@ def copies(inputs: Inputs) -> Inputs:
 
 def with_gradients(inputs: Inputs) -> tuple[Inputs, dict[str, Tensor]]:
     """Inputs of their own, and those among them that get a gradient: what is called may not write to these."""
-    own = {name: value.clone() if _is_float(value) else value for name, value in inputs.items()}
-    return own, {name: value.requires_grad_() for name, value in own.items() if _is_float(value)}
+    own = {name: value.clone() if is_float(value) else value for name, value in inputs.items()}
+    return own, {name: value.requires_grad_() for name, value in own.items() if is_float(value)}
 
 
-def _is_float(value: Any) -> bool:
+def is_float(value: Any) -> bool:
+    """Whether it is a tensor of floating-point numbers."""
     return isinstance(value, Tensor) and value.is_floating_point()
 
 

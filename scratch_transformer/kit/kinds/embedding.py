@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -33,21 +35,6 @@ def builtin_embedding(settings: Settings, recipe: Recipe, state: State, inputs: 
     return rows * settings["d_model"] ** 0.5 if recipe.embedding_scale == "sqrt(d_model)" else rows
 
 
-PLAIN_EMBEDDING = Kind(
-    name="Embedding",
-    what="Looks up a learned vector for every token.",
-    synonyms=("embedding", "myembedding", "customembedding"),
-    source="Bengio et al. 2003, section 2",
-    inputs=("ids",),
-    defaults={"vocab_size": VOCABULARY, "d_model": D_MODEL},
-    build=lambda settings, recipe: embedding(dict(settings), recipe),
-    probes=id_probes,
-    mistakes=("E4", "E5", *TRAINED, "B22", "LN8"),
-    designs={"": {"embedding_scale": "none"}},
-    oracle=builtin_embedding,
-    builtin="torch.nn.Embedding",
-)
-"""With the names of torch.nn.Embedding, which does not multiply by √d_model."""
 EMBEDDING = Kind(
     name="InputEmbedding",
     what="Looks up a learned vector for every token, and multiplies it by √d_model.",
@@ -64,6 +51,17 @@ EMBEDDING = Kind(
     oracle=builtin_embedding,
     builtin="torch.nn.Embedding, times √d_model",
 )
+PLAIN_EMBEDDING = replace(
+    EMBEDDING,
+    name="Embedding",
+    what="Looks up a learned vector for every token.",
+    synonyms=("embedding", "myembedding", "customembedding"),
+    source="Bengio et al. 2003, section 2",
+    mistakes=("E4", "E5", *TRAINED, "B22", "LN8"),
+    designs={"": {"embedding_scale": "none"}},
+    builtin="torch.nn.Embedding",
+)
+"""With the names of torch.nn.Embedding, which does not multiply by √d_model."""
 POSITIONS = Kind(
     name="PositionalEncoding",
     what="Adds a code of its position to every token.",

@@ -193,15 +193,12 @@ SILU = Kind(
     oracle=lambda settings, recipe, state, inputs: torch.nn.functional.silu(inputs["x"]),
     builtin="torch.nn.SiLU",
 )
-GELU = Kind(
+GELU = replace(
+    SILU,
     name="GELU",
     what="A smooth relative of max(0, x).",
     synonyms=("gelu", "newgelu", "gelunew", "gaussianerrorlinearunit", "fastgelu", "gelutanh", "mygelu"),
     source="Hendrycks & Gimpel 2016",
-    inputs=("x",),
-    defaults={},
-    build=lambda settings, recipe: Activation(recipe),
-    probes=gelu_probes,
     mistakes=(
         *("B8:tanh in place of erf", "B8:sigmoid in place of erf", "B8:0.44715 in place of 0.044715"),
         *("B8:ReLU in place of GELU", "A12", "B33"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -81,7 +83,6 @@ OF_LOG_PROBABILITIES = {
     "of log-probabilities": {"loss_input": "log-probabilities"},
     "Kullback-Leibler divergence of log-probabilities": {"loss_input": "log-probabilities, divergence"},
 }
-LOSS_MISTAKES = ("T1", "T2", "T3", "T4", "T5", "A12", "A26", "B12")
 
 LOSS = Kind(
     name="Loss",
@@ -94,24 +95,18 @@ LOSS = Kind(
     defaults={"vocab_size": CLASSES, "pad": 2, "label_smoothing": 0.0},
     build=lambda settings, recipe: Loss(dict(settings), recipe),
     probes=loss_probes,
-    mistakes=LOSS_MISTAKES,
+    mistakes=("T1", "T2", "T3", "T4", "T5", "A12", "A26", "B12"),
     designs=combined(OF_LOGITS, REDUCTIONS, SMOOTHED),
     oracle=builtin_loss,
     builtin="torch.nn.CrossEntropyLoss",
 )
-LOG_LOSS = Kind(
+LOG_LOSS = replace(
+    LOSS,
     name="LossOfLogProbabilities",
     what="The same for a model that ends in log_softmax.",
     synonyms=("labelsmoothing", "labelsmoothingloss", "kldivloss", "nllloss", "labelsmoothedloss"),
-    source="Vaswani et al. 2017, section 5.4",
-    inputs=("logits", "target"),
-    defaults=LOSS.defaults,
-    build=LOSS.build,
     probes=log_probability_probes,
-    mistakes=LOSS_MISTAKES,
     designs=combined(OF_LOG_PROBABILITIES, REDUCTIONS, SMOOTHED),
-    oracle=builtin_loss,
-    builtin="torch.nn.CrossEntropyLoss",
 )
 SCHEDULE = Kind(
     name="WarmupSchedule",

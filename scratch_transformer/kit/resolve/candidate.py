@@ -17,12 +17,14 @@ from torch import Tensor, nn
 
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import is_of_torch, is_own, leads_to, names_in, parameters_of, reads, source_of
+from scratch_transformer.kit.judge.variants import is_float
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys, unread
 from scratch_transformer.kit.resolve.call.masks import POLARITIES, Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, EndsTheProgram, Plan
 from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
 from scratch_transformer.kit.resolve.names.inputs import MASKED, causal_flags, says_sides
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.weights.layout import ZERO, Layout, Parameters, neutral
 from scratch_transformer.kit.resolve.weights.twice import PROJECTED
@@ -70,7 +72,6 @@ class Resolved(Candidate):
         self.post: Callable[[Tensor, Inputs], Tensor] = lambda output, inputs: output
         self.returns_alone = False
         """Whether it gives the code of the positions, and whoever calls it adds x."""
-        self.output_index: int | None = None
         self.one_length = False
         """Whether it only works with sequences of its longest length."""
         self.tables_of_its_file: Callable[[], dict[str, tuple[Tensor, ...]]] = dict
@@ -193,7 +194,7 @@ class Resolved(Candidate):
         return clock.of_call(self.made, 0.0)
 
     def __call__(self, **inputs: Any) -> Tensor:
-        high = all(value.dtype == torch.float64 for value in inputs.values() if _is_float(value))
+        high = all(value.dtype == torch.float64 for value in inputs.values() if is_float(value))
         drops = self.drops or (self.module is not None and self.module.training)
         with told_of_old_masks() as found, double(high, drops), torch.set_grad_enabled(self.differentiates):
             try:
@@ -567,10 +568,6 @@ def _unflattened(output: Tensor, expected: torch.Size) -> Tensor:
     return output.reshape(expected) if is_flat else output
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
-
-
 def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
     """The tensors in what a forward returned, in order: of a tuple, a list, a dictionary, a dataclass, an object."""
     if isinstance(output, Tensor):
@@ -593,9 +590,6 @@ def tensors(output: Any, depth: int = 0) -> Iterator[Tensor]:
 @functools.lru_cache(maxsize=1024)
 def default_of(cls: Any, setting: str) -> Any:
     """The default of the constructor's parameter for a setting, or None."""
-    from scratch_transformer.kit.resolve.build.construct import parameters_of
-    from scratch_transformer.kit.resolve.names.settings import settings_of
-
     for parameter in parameters_of(cls):
         if setting in settings_of(parameter.name) and parameter.default is not parameter.empty:
             return parameter.default

@@ -17,7 +17,7 @@ from scratch_transformer.kit.judge.frames import DONE_AT, STOPS_AT, learners_lin
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance, in_precision
 from scratch_transformer.kit.judge.stops.crashes import explain_crash, fix_of
-from scratch_transformer.kit.judge.variants import call, copies
+from scratch_transformer.kit.judge.variants import call, copies, is_float
 from scratch_transformer.kit.kind import NETWORKS, Finding, Inputs, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import OF_COUNTS, ONE_COUNT
@@ -196,7 +196,7 @@ def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Findin
     module = session.candidate.module
     masked = [result.probe for result in session.ran if result.probe.has_mask]
     probe = masked[0] if masked else session.ran[0].probe
-    inputs = {n: v.half() if isinstance(v, Tensor) and v.is_floating_point() else v for n, v in probe.inputs.items()}
+    inputs = {n: v.half() if is_float(v) else v for n, v in probe.inputs.items()}
     try:
         with nullcontext() if module is None else in_precision(session, module, torch.float16):
             call(session.candidate, inputs)

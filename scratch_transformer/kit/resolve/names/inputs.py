@@ -165,11 +165,7 @@ def input_of(name: str, among: tuple[str, ...]) -> str | None:
     for canonical in among:
         if word == plain(canonical) or word in INPUTS.get(canonical, "").split():
             return canonical
-        if canonical in OF_ENDS and OF_ENDS[canonical].fullmatch(word):
-            return canonical
-        if canonical in OF_ATTENTION and OF_ATTENTION[canonical].fullmatch(word):
-            return canonical
-        if canonical in OF_SIDES and OF_SIDES[canonical].fullmatch(word):
+        if any(canonical in forms and forms[canonical].fullmatch(word) for forms in (OF_ENDS, OF_ATTENTION, OF_SIDES)):
             return canonical
     return None
 
