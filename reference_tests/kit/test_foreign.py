@@ -366,6 +366,20 @@ class Linear:
 
     def forward(self, x):
         return Value(x.data @ self.W.data)
+
+
+def cross_entropy(logits: Value, target: Value) -> Value:
+    rows = np.log(np.exp(logits.data).sum(-1)) - logits.data[np.arange(len(target.data)), target.data]
+    return Value(rows.mean())
+
+
+def log_back(passed, x):
+    return passed / x
+
+
+def softmax(scores):
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
 """
 
 
@@ -375,8 +389,12 @@ def test_what_computes_with_tensors_of_its_own_is_not_judged(tmp_path):
     path.write_text(OWN_TENSORS, encoding="utf-8")
     report = reported(path)
     said = "of a tensor class of its own, in place of PyTorch's tensors or NumPy's arrays"
-    assert report.ignored == ["Value (a tensor class of its own)", f"Linear ({said})"]
-    assert report.results == []
+    assert report.ignored == [
+        "Value (a tensor class of its own)",
+        *(f"{one} ({said})" for one in ("Linear", "cross_entropy")),
+        "log_back (neither its name nor its code is a known part's)",
+    ]
+    assert [(one.name, one.verdict) for one in report.results] == [("softmax", "matches the builtin")]
 
 
 def generate(length=100, temperature=1.0):

@@ -128,3 +128,14 @@ def test_of_a_notebook_that_trains_no_import_is_spoken_of(tmp_path):
     of_cells, of_lines = ("".join(reported(tmp_path / f"notes.{end}").problems) for end in ("ipynb", "py"))
     assert "asks for gradients (notes.ipynb, cell 3, line 2)" in of_cells and "import" not in of_cells.split(".")[1]
     assert "it trains when it is imported (notes.py:10)" in of_lines
+
+
+def test_a_notebook_may_import_a_package_of_its_own_name(tmp_path):
+    """Which takes the place of no cell: what these make is there, and a function that says nothing is only unknown."""
+    texts = "import torch\nimport sys\nsys.path.append('library')", "from notes.widths import WIDTH", "FACTOR = 3"
+    (tmp_path / "library" / "notes").mkdir(parents=True)
+    (tmp_path / "library" / "notes" / "__init__.py").write_text("")
+    (tmp_path / "library" / "notes" / "widths.py").write_text("WIDTH = 4")
+    path = notebook(tmp_path, [*texts, "def curious(one):\n    return torch.tanh(one) * WIDTH * FACTOR"])
+    (said,) = reported(path).ignored
+    assert "curious" in said and "makes" not in said

@@ -439,7 +439,19 @@ def translate(model, tokenizer, text):
     return tokenizer.decode(beam_search(model, torch.tensor([tokenizer.encode(text)]), beam_size=3))
 
 
+def answer(text, writer, words):
+    ids = torch.tensor(words.encode(text))
+    return words.decode(list(writer.predict_ids(ids)))
+
+
+def write_by_itself(ids, writer, most):
+    for _ in range(most):
+        ids = torch.cat((ids, writer.predict_next(ids)), dim=1)
+    return ids
+
+
 def test_what_hands_on_to_a_search_is_no_greedy_decoding():
+    assert [*map(decoder_within, (answer, write_by_itself))] == ["writer.predict_ids", ""]
     assert decoder_within(translate) == "beam_search"
     assert decoder_within(beam_search) == ""
     for kind, said in (("Transformer", "it leaves the decoding to beam_search"), ("BeamSearch", "")):

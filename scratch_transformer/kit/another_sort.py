@@ -17,10 +17,12 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
 from scratch_transformer.kit.resolve.call import together
 from scratch_transformer.kit.resolve.call.forwards import MODELS
+from scratch_transformer.kit.resolve.functions import methods
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.resolve.trials.match import Outcome
 from scratch_transformer.kit.resolve.weights.layout import walk
 from scratch_transformer.kit.syntax import assignments, nodes_in
@@ -204,10 +206,17 @@ def lacks(library: Library) -> str:
 
 
 def decoder_within(value: Any) -> str:
-    """The function that writes text which another one, translate(model, text), calls; "" without one."""
+    """What writes text, and another function, translate(model, text), only calls; "" where there is none."""
     called = [one for one in leads_to(value) if inspect.isfunction(one)]
     kinds = {one: guess.kinds_of(one.__name__, one, KINDS)[:1] for one in called}
-    return next((one.__name__ for one in called if set(kinds[one]) & {"GreedyDecoding", "BeamSearch"}), "")
+    writers = [one.__name__ for one in called if set(kinds[one]) & {"GreedyDecoding", "BeamSearch"}]
+    given = [p.name for p in parameters_of(value)]
+    nodes = nodes_of(value)
+    again = {one for node in nodes if isinstance(node, (ast.For, ast.While)) for one in ast.walk(node)}
+    asked = [node.func for node in nodes if isinstance(node, ast.Call) and node not in again]  # a loop writes itself
+    of_given = [one for one in asked if isinstance(one, ast.Attribute) and ast.unparse(one.value) in given]
+    writers += [ast.unparse(one) for one in of_given if methods.WRITES.match(plain(one.attr))]  # writer.predict(ids)
+    return next(iter(writers), "")
 
 
 def makes_queries_by_networks(made: Any) -> bool:

@@ -37,7 +37,12 @@ def libraries_of(cls: type) -> frozenset[str]:
 def has_own_tensors(cls: type) -> bool:
     """Whether a class computes with a tensor of the learner's own, which keeps its gradient: a + b is one again."""
     owners = {owner for function in _functions_of(cls) for owner in _named(function) if isinstance(owner, type)}
-    return any({"__add__", "backward"} <= vars(owner).keys() for owner in (*cls.__mro__, *owners))
+    return any(map(is_own_tensor, (*cls.__mro__, *owners)))
+
+
+def is_own_tensor(cls: Any) -> bool:
+    """Whether a class is such a tensor."""
+    return isinstance(cls, type) and {"__add__", "backward"} <= vars(cls).keys()
 
 
 def _functions_of(cls: type) -> Iterator[types.FunctionType]:

@@ -108,7 +108,12 @@ def _already(source: Source, salvage: bool) -> Loaded | None:
         _read_beside(source)
         return Loaded(source, whole)
     before = _LOADED.get(source.path)
-    if before is None or salvage or before.source != source or sys.modules.get(source.module) is not before.module:
+    if (
+        before is None
+        or salvage
+        or before.source != source
+        or sys.modules.get(before.module.__name__) is not before.module
+    ):
         return None
     return before
 
@@ -145,6 +150,7 @@ def _module(source: Source) -> types.ModuleType:
     """An empty module that imports like the file: siblings are found, relative imports work."""
     is_package = packages.is_package(source)
     is_free = "." in source.module or is_package or source.module not in sys.modules
+    is_free &= not source.cells  # a package of that name may be what a notebook imports, while nobody imports it
     name = source.module if is_free else f"{source.module}_checked"
     module = types.ModuleType(name)
     module.__file__ = source.path

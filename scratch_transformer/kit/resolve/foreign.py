@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.arrays.libraries import has_own_tensors
+from scratch_transformer.kit.arrays.libraries import has_own_tensors, is_own_tensor
 from scratch_transformer.kit.definitions import (
     is_module_class,
     is_of_torch,
@@ -286,7 +286,9 @@ def _why(thing: Any, depth: int) -> str:
     if tree is None:
         return ""
     if isinstance(tree, Function):
-        return _of_function(tree) or _of_maker(tree, thing)
+        named = [p.annotation for p in _given(thing)]
+        given = [namespace_of(thing).get(one) if isinstance(one, str) else one for one in named]
+        return _of_function(tree) or _of_maker(tree, thing) or (OWN_TENSORS if any(map(is_own_tensor, given)) else "")
     if is_module_class(thing):
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):

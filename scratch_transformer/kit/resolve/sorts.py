@@ -50,7 +50,7 @@ BY_WORDS = {
     KEEPS: r"save|checkpoints?|load",
     SEEDS: r"seed|seeds",
     MEASURES: r"count|evaluat(e|ion)|eval|estimate|accuracy|metrics?|bleu|perplexity|meter|benchmark|profile",
-    SHOWS: r"plot|draw|show|visuali[sz]e|display|print|log|logger|timer|callback|tracker|monitor",
+    SHOWS: r"plot|draw|show|visuali[sz]e|display|print|log(?! (back|forward))|logger|timer|callback|tracker|monitor",
     RUNS: r"main|cli|run|demo|example",
 }
 """What the name of such a thing has, as whole words."""
