@@ -196,7 +196,36 @@ def of_the_first_two_numbers(model, src, max_len):
     return ids
 
 
+class OfTheTemperature:
+    def sample(self, logits, temperature=1.0):
+        return int(torch.multinomial(F.softmax(logits / temperature, -1), 1))
+
+
+def of_a_strategy(model, tokenizer, prompt: str, max_new_tokens=20, temperature=1.0, end="<|end|>"):
+    sampler, last = OfTheTemperature(), tokenizer.token_to_id(end)
+    ids = torch.tensor([tokenizer.encode(prompt)])
+    for _ in range(max_new_tokens):
+        word = sampler.sample(model(ids)[0, -1], temperature)
+        if word == last:
+            break
+        ids = torch.cat((ids, torch.tensor([[word]])), 1)
+    return tokenizer.decode(ids[0].tolist())
+
+
+def of_a_word_among_ids(model, tokenizer, prompt: str, max_new_tokens=20, temperature=1.0, end="<|end|>"):
+    """The end is looked for, as a text, among the ids that it is encoded by: it is never found."""
+    sampler, last = OfTheTemperature(), tokenizer.token_to_id(end) if end in tokenizer.encode(end) else None
+    ids = torch.tensor([tokenizer.encode(prompt)])
+    for _ in range(max_new_tokens):
+        word = sampler.sample(model(ids)[0, -1], temperature)
+        if last is not None and word == last:
+            break
+        ids = torch.cat((ids, torch.tensor([[word]])), 1)
+    return tokenizer.decode(ids[0].tolist())
+
+
 RIGHT = [
+    of_a_strategy,
     *(of_two_ends_that_are_written_in, of_the_first_two_numbers),
     *(refuses_what_is_too_long, stops_where_the_model_is_full),
     *(of_two_tables, of_a_limit_of_its_own, of_the_sources_length),
@@ -291,6 +320,7 @@ def begins_with_two_and_takes_the_first(model, src, max_len):
         *((function, "D9") for function in (of_a_global_window, of_a_window_that_is_told)),
         *((function, "D9") for function in (of_a_window_in_a_config, of_a_window_by_default)),
         (of_a_limit_of_its_own_without_an_end, "D4"),
+        (of_a_word_among_ids, "D4"),
         (of_two_tables_of_the_first, "D8"),
         (never_stops, "D4"),
         (does_not_stop, "D4"),

@@ -76,7 +76,8 @@ class Tokenizer:
     def encode(self, text: Any, *others: Any, **options: Any) -> Any:
         """The ids of a text; of anything else what a vocabulary has for it."""
         if not is_text(text):
-            return self.token_to_id(text)
+            found = self.token_to_id(text)
+            return Number(found) if isinstance(found, int) else found
         return torch.tensor([ids_of(text)]) if options.get("return_tensors") else Ids(ids_of(text))
 
     def decode(self, ids: Any, *others: Any, **options: Any) -> str:
@@ -125,6 +126,9 @@ class Number(int):
 
     def __call__(self) -> int:
         return int(self)
+
+    def __contains__(self, one: object) -> bool:
+        return one == int(self)  # of most, the ids of a text are a list, of whatever text
 
 
 class Words:

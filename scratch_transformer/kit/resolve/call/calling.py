@@ -352,7 +352,8 @@ def _by_name(
             name = None  # forward(y, encoder_output)
         if name == "logits" != plain(parameter.name) and any(plain(p.name) == name for p in parameters):
             name = None  # loss(inputs, logits)
-        is_open = parameter.default is parameter.empty or parameter.default is None or name in OPTIONS
+        is_word = isinstance(parameter.default, str)  # end="<eos>", which its tokenizer knows
+        is_open = parameter.default is parameter.empty or parameter.default is None or (name in OPTIONS and not is_word)
         if name is not None and is_open:
             found[parameter.name] = name
             left.remove(name)

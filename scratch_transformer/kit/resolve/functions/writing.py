@@ -14,7 +14,7 @@ from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.syntax import arguments_of, last_name, names_within, nodes_in
 
-CHOICES = ("argmax", "argmin", "max", "topk", "argsort", "multinomial")
+CHOICES = ("argmax", "argmin", "max", "topk", "argsort", "multinomial", "sample")
 """What chooses the next word of its scores."""
 JOINS = ("cat", "concat", "concatenate", "hstack")
 ADDS = ("append", "extend")
