@@ -6,7 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from scratch_transformer.kit.kind import Candidate
+from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.kind import Candidate, State
+
+
+def with_dropout(session: Session, state: State | None = None, beside_lent: bool = False) -> Candidate | None:
+    """The candidate built again with dropout, if its class can have it. beside_lent: with what stands in for parts."""
+    try:
+        candidate = (
+            session.candidate.rebuild_beside_lent(0.5) if beside_lent else session.candidate.rebuild(dropout=0.5)
+        )
+        candidate.load(session.asked if state is None else state)
+    except Exception:  # it has no such setting, or cannot be built twice
+        return None
+    return candidate
 
 
 @contextmanager

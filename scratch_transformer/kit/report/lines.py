@@ -18,7 +18,7 @@ from scratch_transformer.kit.mistakes.blocks import UNUSED_NORMS
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.optimizing import GONE_THROUGH
 from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
-from scratch_transformer.kit.report import handed, in_vain, kept, numbers, scales, sums, unpassed
+from scratch_transformer.kit.report import handed, kept, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import AT_LAST, OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
 from scratch_transformer.kit.report.rooms import MERGES, Room, head_of, in_order, rooms_of, silent, texts, tree_of_lines
@@ -31,7 +31,7 @@ AROUND = 2
 OF_SUMS = ("B24", "B13")
 """What is seen where a residual connection's sum is made something of."""
 READ = {"A21": handed.exchanged, "B24": sums.dropped_there, "B13": sums.thrown_away, "B14": sums.norm_thrown_away,
-        "A18": in_vain.weighed_without, "B19": handed.the_first_input, "B28": numbers.of_layers,
+        "A18": handed.weighed_without, "B19": handed.the_first_input, "B28": numbers.of_layers,
         "B6": numbers.of_dropout}  # fmt: skip
 """What is known by how the code is built, not by its words."""
 OF_DROPOUT = (sums.undropped, sums.made_in_vain)

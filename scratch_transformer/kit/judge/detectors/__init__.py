@@ -13,12 +13,12 @@ from scratch_transformer.kit.judge.detectors.besides import BESIDES
 from scratch_transformer.kit.judge.detectors.by_hand import BY_HAND
 from scratch_transformer.kit.judge.detectors.cache import CACHE
 from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
-from scratch_transformer.kit.judge.detectors.default_devices import DEFAULT_DEVICES
+from scratch_transformer.kit.judge.detectors.default_devices import DEFAULT_DEVICES, WRITERS_DEVICES
 from scratch_transformer.kit.judge.detectors.defaults import DEFAULTS
 from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
+from scratch_transformer.kit.judge.detectors.dropped import DROPPED
 from scratch_transformer.kit.judge.detectors.dropped_sublayers import DROPPED_SUBLAYERS
-from scratch_transformer.kit.judge.detectors.dropped_twice import DROPPED_TWICE
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.flags import FLAGS
 from scratch_transformer.kit.judge.detectors.future import FUTURE
@@ -27,14 +27,11 @@ from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.handed import HANDED
 from scratch_transformer.kit.judge.detectors.infinity import INFINITY
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
-from scratch_transformer.kit.judge.detectors.overflow import OVERFLOW
 from scratch_transformer.kit.judge.detectors.own_dropout import OWN_DROPOUT
 from scratch_transformer.kit.judge.detectors.padding import PADDING
-from scratch_transformer.kit.judge.detectors.pooled import POOLED_PADDING
 from scratch_transformer.kit.judge.detectors.positive import POSITIVE
 from scratch_transformer.kit.judge.detectors.rounded_angles import ROUNDED
 from scratch_transformer.kit.judge.detectors.samples import SAMPLES
-from scratch_transformer.kit.judge.detectors.scores import SCORES
 from scratch_transformer.kit.judge.detectors.settings import SETTINGS
 from scratch_transformer.kit.judge.detectors.tables_of_files import TABLES_OF_FILES
 from scratch_transformer.kit.judge.detectors.temperature import TEMPERATURE
@@ -42,7 +39,6 @@ from scratch_transformer.kit.judge.detectors.told import TOLD
 from scratch_transformer.kit.judge.detectors.unheard import UNHEARD
 from scratch_transformer.kit.judge.detectors.unread import UNREAD_MASKS
 from scratch_transformer.kit.judge.detectors.widths import WIDTHS
-from scratch_transformer.kit.judge.detectors.writers_devices import WRITERS_DEVICES
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.kind import Finding
@@ -57,13 +53,11 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *DEFAULT_DEVICES,
     *BEHAVIOUR,
     *INFINITY,
-    *OVERFLOW,
     *GRADIENTS,
     *BY_HAND,
     *DROPOUT,
     *DROPPED_SUBLAYERS,
-    *SCORES,
-    *DROPPED_TWICE,
+    *DROPPED,
     *EMBEDDING,
     *ROUNDED,
     *SETTINGS,
@@ -75,7 +69,6 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *HANDED,
     *OWN_DROPOUT,
     *PADDING,
-    *POOLED_PADDING,
     *FUTURE,
     *SAMPLES,
     *TABLES_OF_FILES,

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.definitions import is_own, line_at, nodes_of, parameters_of
-from scratch_transformer.kit.judge.detectors.scores import dropped_scores
+from scratch_transformer.kit.judge.detectors.dropped import dropped_scores
 from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance, says_nothing
-from scratch_transformer.kit.judge.training import told
+from scratch_transformer.kit.judge.training import told, with_dropout
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -39,18 +39,6 @@ SETS_ITSELF = "A method of it sets self.training, which undoes eval()."
 OF_TRAINING = "Without that line: model.train() and model.eval() set self.training, and that of every part."
 OF_FUNCTION = "F.dropout(weights, p, training=training), training being an argument that gets self.training."
 BUILT = "Built with dropout = 0.5, two calls in training mode"
-
-
-def with_dropout(session: Session, state: State | None = None, beside_lent: bool = False) -> Candidate | None:
-    """The candidate built again with dropout, if its class can have it. beside_lent: with what stands in for parts."""
-    try:
-        candidate = (
-            session.candidate.rebuild_beside_lent(0.5) if beside_lent else session.candidate.rebuild(dropout=0.5)
-        )
-        candidate.load(session.asked if state is None else state)
-    except Exception:  # it has no such setting, or cannot be built twice
-        return None
-    return candidate
 
 
 def is_random(candidate: Candidate, probe: Probe, training: bool) -> bool:

@@ -14,12 +14,12 @@ from scratch_transformer.kit.judge.detectors.dropout import (
     is_random,
     of_last,
     to_evaluation,
-    with_dropout,
     without,
 )
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session, distance
+from scratch_transformer.kit.judge.training import with_dropout
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import NETWORKS, Candidate, Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
