@@ -63,7 +63,8 @@ class Attention(canonical.Attention):
 
     def forward(self, query, key, value, mask=None):
         h = self.num_heads
-        q, k, v = self._split(self.w_q(query), h), self._split(self.w_k(key), h), self._split(self.w_v(value), h)
+        given = {"queries": self.w_q(query), "keys": self.w_k(key), "values": self.w_v(value)}
+        q, k, v = (self._split(x, h, which) for which, x in given.items())
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
         scores = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
         weights = scores.softmax(-1)
