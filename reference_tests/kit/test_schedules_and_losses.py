@@ -6,6 +6,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import check
+from scratch_transformer.kit.report.finding import FINE
 
 pytestmark = pytest.mark.long
 
@@ -425,3 +426,45 @@ class RateKeeper:
 @pytest.mark.parametrize("rise, ids", [("step * self.warmup**-1.5", []), ("step * self.warmup**-0.5", ["T7"])])
 def test_a_rate_of_its_own_count_is_what_its_optimizer_steps_with(rise, ids, tmp_path):
     assert check_text(KEEPS_COUNT.replace("RISE", rise), tmp_path)["RateKeeper"].ids == ids
+
+
+COSINE_TO_NOTHING = """
+def get_lr(step, warmup_steps, max_steps, max_lr):
+    if step < warmup_steps:
+        return max_lr * (step + 1) / warmup_steps
+    END
+    progress = (step - warmup_steps) / (max_steps - warmup_steps)
+    return max_lr * 0.5 * (1.0 + math.cos(math.pi * progress))
+"""
+
+
+@pytest.mark.parametrize("end, ids", [("if step > max_steps: return 0.0", []), ("", ["O6"])])
+def test_a_function_that_is_told_of_no_least_rate_falls_to_zero(end, ids, tmp_path):
+    result = check_text(COSINE_TO_NOTHING.replace("END", end), tmp_path)["get_lr"]
+    assert result.verdict in FINE and [mistake.id for mistake in result.mistakes] == ids
+
+
+BY_NUMPY = """
+import numpy as np
+
+
+class Scheduled:
+    def __init__(self, optimizer, hidden_dim, warm_steps):
+        self.optimizer, self.warm_steps, self.count = optimizer, warm_steps, 0
+        self.rate_at_one = np.power(hidden_dim, -0.5)
+
+    def step(self):
+        self.count += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate_at_one * self.share()
+        self.optimizer.step()
+
+    def share(self):
+        return np.min([np.power(self.count, -0.5), self.count * np.power(self.warm_steps, -1.5)])
+"""
+
+
+@pytest.mark.parametrize("power, ids", [("-1.5", []), ("-0.5", ["T7"])])
+def test_powers_may_be_numpys(power, ids, tmp_path):
+    text = BY_NUMPY.replace("warm_steps, -1.5", f"warm_steps, {power}")
+    assert check_text(text, tmp_path)["Scheduled"].severe == ids

@@ -101,7 +101,7 @@ def is_warmup(thing: Any) -> bool:
 
 
 MADE = ("LambdaLR", "LRScheduler", "_LRScheduler", "SequentialLR")
-ROOT = re.compile(r"\*\*\s*\(?\s*-?\s*(0?\.5|1\.5|\(?-?1 ?/ ?2)|\brsqrt\b|\bsqrt\b|\bpow\(")
+ROOT = re.compile(r"\*\*\s*\(?\s*-?\s*(0?\.5|1\.5|\(?-?1 ?/ ?2)|\brsqrt\b|\bsqrt\b|\bpow(er)?\(")
 
 
 OTHER_CURVES = re.compile(r"\bcos\w*\(|\bexp\w*\(|\bpow\w*\(|\*\*|sqrt|gamma|poly|[Cc]osine")
@@ -183,7 +183,7 @@ def rate_of(thing: Any, settings: Mapping[str, Any]) -> float:
 def told(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a cosine: what is told of no least rate falls to 0."""
     knows = any("min_lr" in settings_of(name)[:1] or SHARE.search(name) for name in named_by(thing))
-    return {} if knows or (inspect.isfunction(thing) and not is_maker(thing)) else {"min_lr": 0.0}
+    return {} if knows else {"min_lr": 0.0}
 
 
 SHARE = re.compile(
