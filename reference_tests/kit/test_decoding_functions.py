@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from reference_tests.kit.learners.checked import reported
+from reference_tests.kit.learners.checked import check_text, reported
 from scratch_transformer.kit import check
 
 pytestmark = pytest.mark.long
@@ -395,3 +395,19 @@ def test_what_the_kits_own_model_does_not_give_is_nobodys_mistake(tmp_path):
     assert any(
         said.startswith("greedy_decode (it asks its model for more than the kit's own") for said in report.ignored
     )
+
+
+SHORT_NAME = """
+def write(model, tok, prompt, length):
+    ids = torch.tensor([tok.encode(prompt)])
+    for _ in range(length):
+        ids = torch.cat((ids, model(ids)[:, -1].ARGMAX(-1, keepdim=True)), 1)
+    return tok.decode(ids[0].tolist())
+"""
+
+
+@pytest.mark.parametrize("chosen, ids", [("argmax", []), ("argmin", ["D6"])])
+@pytest.mark.parametrize("name", ["tok", "tokeniser"])
+def test_a_tokenizer_may_have_a_short_name(name, chosen, ids, tmp_path):
+    text = SHORT_NAME.replace("tok", name).replace("ARGMAX", chosen)
+    assert check_text(text, tmp_path)["write"].severe == ids

@@ -468,3 +468,37 @@ class Scheduled:
 def test_powers_may_be_numpys(power, ids, tmp_path):
     text = BY_NUMPY.replace("warm_steps, -1.5", f"warm_steps, {power}")
     assert check_text(text, tmp_path)["Scheduled"].severe == ids
+
+
+class OfItself(torch.optim.Adam):
+    """Sets its own rate before it steps as torch's does."""
+
+    power = -1.5
+
+    def __init__(self, params, d_model, warmup_steps=4000):
+        self.width, self.warmup, self.count = d_model, warmup_steps, 0
+        super().__init__(params, betas=(0.9, 0.98), eps=1e-9)
+
+    def step(self):
+        self.count += 1
+        for group in self.param_groups:
+            group["lr"] = self.width**-0.5 * min(self.count**-0.5, self.count * self.warmup**self.power)
+        super().step()
+
+
+class OfItselfTooSteep(OfItself):
+    power = -0.5
+
+
+class OfItselfTooLate(OfItself):
+    def step(self):
+        torch.optim.Adam.step(self)
+        self.count += 1
+        for group in self.param_groups:
+            group["lr"] = self.width**-0.5 * min(self.count**-0.5, self.count * self.warmup**self.power)
+
+
+def test_an_optimizer_that_warms_up_by_itself():
+    assert check(OfItself, "WarmupSchedule").verdict in FINE
+    assert check(OfItselfTooSteep, "WarmupSchedule").severe == ["T7"]
+    assert check(OfItselfTooLate, "WarmupSchedule").verdict not in FINE  # its first step is as long as Adam's usual one

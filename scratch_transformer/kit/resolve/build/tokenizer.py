@@ -168,7 +168,8 @@ def ids_of(text: Any) -> list[int]:
 def is_tokenizer(name: str) -> bool:
     """Whether a parameter of this name takes a tokenizer or a vocabulary: of its ids alone, too, word2id."""
     word = name.lower()
-    return "tokenizer" in word or word.endswith(("vocab", "vocabulary", "_lang", "_field")) or bool(TABLE.search(word))
+    is_said = word == "tok" or "tokenizer" in word or "tokeniser" in word
+    return is_said or word.endswith(("vocab", "vocabulary", "_lang", "_field")) or bool(TABLE.search(word))
 
 
 def is_table_of_words(name: str) -> bool:

@@ -10,6 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -163,10 +164,21 @@ def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
             yield name, of_class(one, thing, one.__code__)
 
 
-def optimizers(thing: Any, settings: Mapping[str, Any]) -> dict[str, Recording]:
-    """For the parameters of a constructor, or of what makes a schedule, that take an optimizer."""
+def optimizers(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """For the parameters of a constructor, or of what makes a schedule, that take an optimizer; or weights, of one."""
     names = [p.name for p in parameters_of(thing) if p.name.lower().startswith(("opt", "inner_opt"))]
-    return {name: Recording(rate_of(thing, settings)) for name in names}
+    weights = [p.name for p in parameters_of(thing) if p.name.startswith("param")] if optimizer_of(thing) else []
+    given = {name: Recording(rate_of(thing, settings)) for name in names}
+    return {**given, **{name: [nn.Parameter(torch.zeros(1))] for name in weights}}
+
+
+def optimizer_of(thing: Any) -> type | None:
+    """That of torch's whose steps a class takes that warms up by itself: class NoamAdam(torch.optim.Adam)."""
+    if not (isinstance(thing, type) and issubclass(thing, torch.optim.Optimizer)):
+        return None
+    is_told = any("warmup" in settings_of(p.name)[:1] for p in parameters_of(thing))
+    of_torch = (base for base in thing.__mro__[1:-1] if base.__module__.startswith("torch.optim."))
+    return next((base for base in of_torch if is_told and base is not torch.optim.Optimizer), None)
 
 
 def rate_of(thing: Any, settings: Mapping[str, Any]) -> float:
@@ -286,6 +298,8 @@ def of_steps(made: Any, first: int = 1) -> Callable[..., Any]:
         return made.__call__
     if (name := _of_a_step(type(made))) is not None:
         return getattr(made, name)
+    if (base := optimizer_of(type(made))) is not None:
+        return _of_itself(made, base)
     if not any(isinstance(value, Recording) for value in vars(made).values()):
         return next(getattr(made, name) for name in RATES if hasattr(made, name))
 
@@ -302,6 +316,21 @@ def of_steps(made: Any, first: int = 1) -> Callable[..., Any]:
                 advance()
             found.append(optimizer.rates[0] if optimizer.rates else before if is_set else optimizer.rate)
         return torch.tensor(found, dtype=torch.float64)[steps - first]
+
+    rates.is_of_many = True  # type: ignore[attr-defined]
+    return rates
+
+
+def _of_itself(made: torch.optim.Optimizer, base: type) -> Callable[..., Tensor]:
+    """The rates that an optimizer takes its own steps with. base: whose step they are."""
+
+    def rates(steps: Tensor) -> Tensor:
+        own, found = object.__new__(type(made)), []
+        vars(own).update(copy.deepcopy(vars(made)))  # an optimizer by itself is copied without what else it has
+        with mock.patch.object(base, "step", lambda self, *_: found.append(float(self.param_groups[0]["lr"]))):
+            for _ in range(int(steps.max())):
+                own.step()
+        return torch.tensor(found, dtype=torch.float64)[steps - 1]
 
     rates.is_of_many = True  # type: ignore[attr-defined]
     return rates

@@ -17,7 +17,7 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.optimizing import NEUTRAL
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.functions import grouping, tokenizing
+from scratch_transformer.kit.resolve.functions import grouping, schedules, tokenizing
 from scratch_transformer.kit.resolve.functions.grouping import OPTIMIZER
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -34,8 +34,8 @@ LOGITS = ("logits", "logit", "x", "scores", "inputs", "input", "in", "lastlogits
 
 
 def is_optimizer(thing: Any) -> bool:
-    """A class with `step` that is made with parameters first."""
-    if not isinstance(thing, type) or issubclass(thing, nn.Module):
+    """A class with `step` that is made with parameters first; no schedule on top of one of torch's."""
+    if not isinstance(thing, type) or issubclass(thing, nn.Module) or schedules.optimizer_of(thing):
         return False
     first = next((p.name for p in parameters_of(thing) if p.name != "self"), "")
     return callable(getattr(thing, "step", None)) and plain(first).startswith("param")
