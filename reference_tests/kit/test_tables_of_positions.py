@@ -662,3 +662,41 @@ def test_what_a_class_gives_three_dimensions_is_given_no_heads(tmp_path):
     """A sentence would come out of it with an axis more."""
     result = check_text(OF_HEADS.replace("FIRST", "") + WITH_HEADS, tmp_path)["PositionalEncoding"]
     assert result.verdict == "unknown mismatch"
+
+
+COUNTED_PAST_PADDING = """
+import numpy as np
+
+PAD = 1
+
+
+def positions(ids):
+    return torch.tensor([[i + 1 if word != PAD else 0 for i, word in enumerate(row)] for row in ids.tolist()])
+
+
+def table(n, d):
+    angles = np.array([[place / np.power(10000, EXPONENT / d) for i in range(d)] for place in range(n)])
+    angles[:, 0::2], angles[:, 1::2] = np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])
+    angles[0] = 0.0
+    return torch.FloatTensor(angles)
+
+
+class Encoder(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len=100):
+        super().__init__()
+        self.embed = nn.Embedding(vocab_size, d_model)
+        self.places = nn.Embedding.from_pretrained(table(max_len + 1, d_model), freeze=True)
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+
+    def forward(self, ids):
+        return self.layers(self.embed(ids) + self.places(positions(ids)), src_key_padding_mask=ids == PAD)
+"""
+
+
+@pytest.mark.parametrize("exponent, ids", [("2 * (i // 2)", []), ("2 * i", ["P2"])])
+def test_other_frequencies_of_positions_from_1_in_a_whole(exponent, ids, tmp_path):
+    """The embeddings are not scaled either: three deviations at once."""
+    result = check_text(COUNTED_PAST_PADDING.replace("EXPONENT", exponent), tmp_path)["Encoder"]
+    assert result.severe == ids and result.verdict != "unknown mismatch"
+    assert {"P9", "E2"} <= {mistake.id for mistake in result.mistakes}

@@ -75,7 +75,8 @@ SAME = (("the variance", "the variance, squared and its root taken"),)
 
 TOGETHER = (("LN1", "LN2"), ("LN1", "LN3"), ("LN2", "LN3"), ("LN1", "LN2", "LN3"), ("LN1", "LN2", "LN7"),
             ("LN1", "LN2", "LN3", "LN7"), ("R2", "R7"), ("R3", "R7"),
-            ("R4", "R7"), ("R7", "LN3"), ("R4", "LN3"), ("R4", "R7", "LN3"), ("T3", "T4"), ("A37", "A24"))  # fmt: skip
+            ("R4", "R7"), ("R7", "LN3"), ("R4", "LN3"), ("R4", "R7", "LN3"), ("T3", "T4"), ("A37", "A24"),
+            ("P2", "P9"), ("E2", "P2", "P9"))  # fmt: skip
 """Mistakes that often come together."""
 
 
