@@ -95,6 +95,29 @@ def test_masks_and_scales(scale, mask, named, tmp_path):
     assert b32(ATTENTION.format(scale=scale, mask=mask), "CausalSelfAttention", tmp_path) == named
 
 
+WAVES = """\
+DEVICE = "cuda"
+class Encoding(nn.Module):
+    def __init__(self, vocab_size, d_model):
+        super().__init__()
+        self.words, self.d_model = nn.Embedding(vocab_size, d_model), d_model
+
+    def forward(self, ids):
+        return self.words(ids) * math.sqrt(self.d_model) + self.waves(ids.shape[1])MOVED
+
+    def waves(self, n):
+        table = torch.Tensor([[p / 1e4 ** ((i - i % 2) / self.d_model) for i in range(self.d_model)] for p in range(n)])
+        table[:, 0::2] = table[:, 0::2].sin()
+        table[:, 1::2] = table[:, 1::2].cos()
+        return table
+"""
+
+
+@pytest.mark.parametrize("moved, named", [("", [("mistake", 17)]), (".to(ids.device)", [])])
+def test_a_table_that_a_method_makes_of_numbers_is_on_the_cpu(moved, named, tmp_path):
+    assert b32(WAVES.replace("MOVED", moved), "Encoding", tmp_path) == named
+
+
 def of_the_reference():
     x = torch.randn(2, 5, 12)
     layers = {"d_model": 12, "nhead": 3, "batch_first": True}

@@ -141,3 +141,30 @@ def test_what_is_moved_is_no_parameter():
     parameter = nn.Parameter(torch.zeros(2))
     assert parameter.to("cpu") is parameter
     assert not isinstance(parameter.to("meta"), nn.Parameter)  # as on a GPU
+
+
+NORM_OF_A_VECTOR = """
+class RMSNorm(nn.Module):
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.eps, self.width = eps, width
+        self.gain = MADE
+
+    def forward(self, x):
+        return x / (x.square().mean(-1, keepdim=True) + self.eps).sqrt() * self.gain
+"""
+
+
+@pytest.mark.parametrize(
+    "made, ids",
+    [
+        ("torch.ones(width)", ["B10"]),
+        ("torch.randn(width)", ["B10", "LN13"]),
+        ("nn.Parameter(torch.ones(width))", []),
+        ("nn.Buffer(torch.ones(width))", []),
+    ],
+)
+def test_a_scale_that_is_a_plain_vector_is_learned_by_nobody(made, ids, tmp_path):
+    result = check_text(NORM_OF_A_VECTOR.replace("MADE", made), tmp_path)["RMSNorm"]
+    assert sorted(result.severe) == ids and not result.unexplained, result
+    assert [named.shown.strip() for named in result.mistakes if named.id in ids] == [f"self.gain = {made}"] * len(ids)

@@ -231,7 +231,10 @@ class _Watch(TorchFunctionMode):
         if known is not None or (frame is None and not name):
             return known
         line = 0 if frame is None else frame.f_lineno if name else _unseen(frame)
-        return Left(name, "" if frame is None else frame.f_code.co_filename, line) if name or line else None
+        found = Left(name, "" if frame is None else frame.f_code.co_filename, line) if name or line else None
+        if found is not None and not name:
+            value._made = found  # type: ignore[attr-defined]  # whoever it is returned to uses it elsewhere
+        return found
 
 
 def _without_device(name: str, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any], bool]:

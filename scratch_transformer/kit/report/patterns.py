@@ -95,6 +95,7 @@ OTHERWISE = {
     "G3": r"view\(|reshape\(|permute\(",
     "B27": r"torch\.tensor\(|\bround\(",
     "B7": r"(?i)[gr]elu|silu|\bact\w*\(",
+    "LN13": r"self\.\w*(weight|scale|gain|gamma|shift|bias|beta)\w* *=[^=]",
     "A1": r"(?i)( @ |matmul\(|bmm\(|einsum\(|scores).* [*/]=? ",
 }  # fmt: skip
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent; a

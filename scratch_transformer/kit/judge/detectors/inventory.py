@@ -10,8 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import codes_of, file_of, text_of_file
+from scratch_transformer.kit.definitions import codes_of, file_of, source_of, text_of_file
 from scratch_transformer.kit.judge.detectors.construction import INITIALISES, empty_is_nan, text_of
+from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.running import running, watched
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
@@ -162,7 +163,10 @@ def plain_tensors(session: Session, best: Hypothesis | None) -> Iterator[Finding
     """B10: weights that are attributes like any other, self.weight = torch.empty(…)."""
     for name in plain_weights(session, best)[:1]:
         said = f"self.{name} is a tensor, no nn.Parameter: it is not among model.parameters()."
-        yield Finding(MISTAKES["B10"], said)
+        owner: Any = type(_owner(session.candidate.module, name)) if session.candidate.module is not None else None
+        set_there = rf"^ *(self\.{name.rpartition('.')[2]}\b[^=\n]*=[^=\n].*)$"
+        made = re.search(set_there, source_of(owner), re.MULTILINE)
+        yield Finding(MISTAKES["B10"], f"{said} {DONE_AT}{made[1]}" if made else said)
 
 
 def plain_weights(session: Session, best: Hypothesis | None) -> list[str]:

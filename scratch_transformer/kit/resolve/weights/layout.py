@@ -194,13 +194,20 @@ def walk(module: nn.Module, path: str = "", seen: set[int] | None = None) -> Ite
             yield from walk(part, f"{path}.{name}" if path else name, set(seen) if name.isdigit() else seen)
 
 
+OF_A_NORM = re.compile(r"(?i)_?(weights?|bias(es)?|scales?|shifts?|gains?|gammas?|betas?|g|b)")
+"""What the scale and the shift of a norm are called."""
+
+
 def _plain_tensors(part: nn.Module) -> dict[str, Tensor]:
     """Matrices of fractions that are attributes and neither parameters nor buffers: self.weight = torch.empty(…).
 
-    What is kept beside a table of sines, zeros of its shape, is none.
+    And vectors that are called as a norm's scale and shift are. What is kept beside a table of sines, zeros of its
+    shape, is none.
     """
     own = {name: value for name, value in vars(part).items() if isinstance(value, Tensor)}
-    found = {name: value for name, value in own.items() if value.is_floating_point() and value.dim() == 2}
+    own = {name: value for name, value in own.items() if value.is_floating_point()}
+    of_norms = {name for name, value in own.items() if value.dim() == 1 < value.numel() and OF_A_NORM.fullmatch(name)}
+    found = {name: value for name, value in own.items() if value.dim() == 2 or name in of_norms}
     return {} if any(map(_is_table, found.values())) else found
 
 
