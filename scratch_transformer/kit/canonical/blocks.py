@@ -170,9 +170,8 @@ class DecoderLayer(Layer):
     def forward(self, x: Tensor, memory: Tensor, mask: Mask = None, memory_mask: Mask = None) -> Tensor:
         first, memory = x, self._normed(memory)
         if self.recipe.order == "cross, self":
-            x = before = self.connect(
-                x, lambda x: self._cross(x, memory, memory_mask, mask), 1
-            )  # norms in order of use
+            # norms in order of use
+            x = before = self.connect(x, lambda x: self._cross(x, memory, memory_mask, mask), 1)
             x = self.connect(x, lambda x: self._self(x, mask, memory_mask), 2)
         else:
             if self.recipe.self_mask == "source, of its length" and x.shape[1] != memory.shape[1]:

@@ -326,9 +326,8 @@ def _in_sublayers(
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
     likely = [c for c in single if c[0].id in (*ORDERS, "B14")]
     pairs = [(c[0], d[0]) for c, d in itertools.combinations(likely, 2)]
-    yield from (
-        (c, d) for c, d in pairs if c.part != d.part and (c.id, c.form) != (d.id, d.form)
-    )  # each in its own way
+    # each in its own way
+    yield from ((c, d) for c, d in pairs if c.part != d.part and (c.id, c.form) != (d.id, d.form))
 
 
 def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:

@@ -172,9 +172,7 @@ _entries: Callable[[Recipe], tuple[Any, ...]] = operator.attrgetter(*STRUCTURE)
 def _throws_away(recipe: Recipe) -> bool:
     """Whether nothing becomes of what a sublayer gives."""
     entries = ((name, getattr(recipe, name)) for name in THROWN)
-    return any(
-        value in THROWN.get(name, ()) for name, value in (*entries, *(e for _, own in recipe.parts for e in own))
-    )
+    return any(v in THROWN.get(name, ()) for name, v in (*entries, *(e for _, own in recipe.parts for e in own)))
 
 
 @functools.cache

@@ -45,9 +45,8 @@ def softmax_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 def large(settings: Settings) -> Probe:
-    x = torch.tensor(
-        [[[[1000.0, 999.0, 0.0], [0.0, 1.0, 2.0]]]], dtype=torch.float64
-    )  # logarithms of 0 alone say nothing
+    # logarithms of 0 alone say nothing
+    x = torch.tensor([[[[1000.0, 999.0, 0.0], [0.0, 1.0, 2.0]]]], dtype=torch.float64)
     return Probe("large", {"x": x}, shows="scores of 1000")
 
 

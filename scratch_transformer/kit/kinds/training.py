@@ -20,9 +20,8 @@ def loss_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     """pad < 0: there is none."""
     draw, pad = Draw(seed), settings["pad"]
     logits = draw.normal(TOKENS, settings["vocab_size"], scale=2)
-    real = (draw.ids(TOKENS, below=settings["vocab_size"] - 2) + pad + 2) % settings[
-        "vocab_size"
-    ]  # neither pad nor pad + 1
+    # neither pad nor pad + 1
+    real = (draw.ids(TOKENS, below=settings["vocab_size"] - 2) + pad + 2) % settings["vocab_size"]
     if pad < 0:
         return (Probe("no padding", {"logits": logits, "target": real}, shows="no padding"),)
     padded = torch.where(torch.arange(TOKENS) < 9, real, pad)

@@ -27,11 +27,8 @@ def of_itself(error: BaseException, frame: FrameType, name: str) -> Repair | Non
     is_one = isinstance(error, AttributeError) and name == f"self.{read}"
     if not is_one or not isinstance(owner, nn.Module) or f"attribute '{read}'" not in str(error):
         return None
-    file, line, nowhere = (
-        frame.f_code.co_filename,
-        line_of(error, frame),
-        is_set_nowhere(read, owner, own_classes(owner)),
-    )
+    file, line = frame.f_code.co_filename, line_of(error, frame)
+    nowhere = is_set_nowhere(read, owner, own_classes(owner))
     if frame.f_code.co_name == "__init__" and _is_given(read, frame):
         here = nodes_in(function_of(frame), ast.Attribute) if nowhere else nodes_at(error, frame, ast.Attribute)
         edits = of_whole_attributes(here, name, read)

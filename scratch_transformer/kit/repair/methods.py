@@ -61,9 +61,7 @@ def _at_the_beginning(head: ast.FunctionDef, base: str) -> tuple[Edit, ...]:
     nn.Module.__init__(self), where there is none: a function that was made without super() cannot have it later.
     """
     body = head.body[1:] if ast.get_docstring(head, clean=False) is not None else head.body
-    calls = [
-        one for one in body if isinstance(one, ast.Expr) and re.match(r"super\(.*\)\.__init__\(\)$", ast.unparse(one))
-    ]
+    calls = [x for x in body if isinstance(x, ast.Expr) and re.match(r"super\(.*\)\.__init__\(\)$", ast.unparse(x))]
     text = ast.unparse(calls[0]) if calls else f"{base}.__init__(self)"
     if (
         not body

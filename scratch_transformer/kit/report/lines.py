@@ -322,9 +322,8 @@ def _going_back(definition: Any) -> Place | None:
     for method in (getattr(cls, name) for name in dir(cls) if BACKWARD.match(name)):
         with contextlib.suppress(OSError, TypeError):
             lines, start = lines_of(method)
-            head = next(
-                (n for n, line in enumerate(lines) if line.lstrip().startswith("def ")), 0
-            )  # below @staticmethod
+            # below @staticmethod
+            head = next((n for n, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
             return Place(inspect.getsourcefile(method) or "", start + head, [])
     return None
 

@@ -103,9 +103,7 @@ def undropped_of(definition: Any, called: str) -> int | None:
     for statement in [*forward.statements()]:  # then all sums are known
         names = nodes_in(statement, ast.Name)
         calls = nodes_in(statement, ast.Call)
-        gives = any(
-            re.search(called, f"{ast.unparse(call.func)}(") and not forward.is_no_sublayer(call) for call in calls
-        )
+        gives = any(re.search(called, f"{ast.unparse(c.func)}(") and not forward.is_no_sublayer(c) for c in calls)
         if forward.adds(statement) and (
             gives or any(name.id in given for name in names if isinstance(name.ctx, ast.Load))
         ):

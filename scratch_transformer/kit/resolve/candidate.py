@@ -42,9 +42,7 @@ PADDING_OF_TARGET = re.compile(
 """In the text of what makes a mask of the target's padding."""
 ADDED = "0 or -inf, added"
 """The polarity of a mask that needs no reading."""
-OF_PADDING = tuple(
-    Form(polarity, shape) for shape in ("(B, S)", "(B, 1, 1, S)", "(B, 1, S)") for polarity in POLARITIES
-)
+OF_PADDING = tuple(Form(polarity, s) for s in ("(B, S)", "(B, 1, 1, S)", "(B, 1, S)") for polarity in POLARITIES)
 """The forms of a mask of padding."""
 OTHER_LENGTH = re.compile(r"must match|is invalid for input of size")
 Rebuild = Callable[[Mapping[str, Any]], "Candidate"]

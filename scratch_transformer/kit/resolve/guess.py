@@ -330,9 +330,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0  # CausalMHAWithRoPE
     if any((kind.name == name) != is_one(thing) for name, is_one in ALONE_IN_THIS.items()):
         return 0.0
-    bare = (
-        ("SiLU", "GELU", "softmax", "log_softmax") if names_in(thing) & WEIGHTED else ("SiLU", "GELU")
-    )  # of Softmax(dim), an axis
+    # of Softmax(dim), an axis
+    bare = ("SiLU", "GELU", "softmax", "log_softmax") if names_in(thing) & WEIGHTED else ("SiLU", "GELU")
     if kind.name in bare and isinstance(thing, type) and any(map(is_size, parameters_of(thing))):
         return 0.0  # SiLUFFN is a network
     fit = fitness(kind, thing)

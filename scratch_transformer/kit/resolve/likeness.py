@@ -21,9 +21,7 @@ AROUND = "s", "module", "layer", "block", "my", "custom", "simple", "v1", "v2", 
 def kind_named(name: str, kinds: Mapping[str, Kind]) -> str | None:
     """The kind that a name alone suggests, for what is not there."""
     word = plain(name)
-    scored = [
-        (max((likeness(word, plain(s)) for s in kind.synonyms), default=0.0), kind.name) for kind in kinds.values()
-    ]
+    scored = [(max((likeness(word, plain(s)) for s in k.synonyms), default=0.0), k.name) for k in kinds.values()]
     best = max(scored, key=lambda pair: pair[0], default=(0.0, ""))
     return best[1] if best[0] >= 5 else None
 

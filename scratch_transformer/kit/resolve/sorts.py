@@ -114,9 +114,7 @@ def _takes(module: Any) -> str:
 def methods_of(name: str, cls: Any, told: Iterable[str]) -> dict[str, str]:
     """The methods of a class that look like components by themselves, and why they are none. told: of others."""
     named = {*told}
-    known = {one for one in named if "." not in one} | {
-        one.split(".")[1] for one in named if one.startswith(f"{name}.")
-    }
+    known = {x for x in named if "." not in x} | {x.split(".")[1] for x in named if x.startswith(f"{name}.")}
     is_own = isinstance(cls, type) and cls.__module__ not in ("torch", "builtins") and not foreign.tests(cls)
     members = vars(cls).items() if is_own else ()
     found = {}

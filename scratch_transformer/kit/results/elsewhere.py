@@ -41,9 +41,7 @@ class Elsewhere:
 
     def with_stops(self, result: Result, source: Source) -> Result:
         """With what makes parts of other files stop, which have no report here, first: it stops the whole."""
-        parts = [
-            cls for cls in self.learned if cls in self.stopped.findings and self.stopped.goes_by(cls, result.replaced)
-        ]
+        parts = [c for c in self.learned if c in self.stopped.findings and self.stopped.goes_by(c, result.replaced)]
         found = [located(self.stopped.findings[cls], cls, source) for cls in parts]
         if found:
             result.mistakes, result.verdict = [*found, *result.mistakes], "mistake"

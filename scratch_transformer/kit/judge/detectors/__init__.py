@@ -17,7 +17,7 @@ from scratch_transformer.kit.judge.detectors.default_devices import DEFAULT_DEVI
 from scratch_transformer.kit.judge.detectors.defaults import DEFAULTS
 from scratch_transformer.kit.judge.detectors.devices import DEVICES
 from scratch_transformer.kit.judge.detectors.dropout import DROPOUT
-from scratch_transformer.kit.judge.detectors.dropped import DROPPED
+from scratch_transformer.kit.judge.detectors.dropped import DROPPED, OWN_DROPOUT
 from scratch_transformer.kit.judge.detectors.dropped_sublayers import DROPPED_SUBLAYERS
 from scratch_transformer.kit.judge.detectors.embedding import EMBEDDING
 from scratch_transformer.kit.judge.detectors.flags import FLAGS
@@ -27,7 +27,6 @@ from scratch_transformer.kit.judge.detectors.gradients import GRADIENTS
 from scratch_transformer.kit.judge.detectors.handed import HANDED
 from scratch_transformer.kit.judge.detectors.infinity import INFINITY
 from scratch_transformer.kit.judge.detectors.inventory import INVENTORY
-from scratch_transformer.kit.judge.detectors.own_dropout import OWN_DROPOUT
 from scratch_transformer.kit.judge.detectors.padding import PADDING
 from scratch_transformer.kit.judge.detectors.positive import POSITIVE
 from scratch_transformer.kit.judge.detectors.rounded_angles import ROUNDED

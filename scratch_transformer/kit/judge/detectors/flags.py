@@ -79,9 +79,7 @@ def _is_anothers(session: Session, name: str) -> bool:
     A flag that hides the future may be read where no mask is given, which numbers with one do not show.
     """
     module: Any = session.candidate.module
-    is_read_at_all = reads(type(module).__init__, name) and any(
-        is_read(module, kept) for kept in _kept_as(module, name)
-    )
+    is_read_at_all = reads(type(module).__init__, name) and any(is_read(module, k) for k in _kept_as(module, name))
     return (BIAS.fullmatch(name) is not None and "A15" in session.kind.ids) or (
         CAUSAL.fullmatch(name) is not None and is_read_at_all
     )

@@ -22,9 +22,8 @@ def unknown(script: Script) -> Found:
 
 def _taken(name: str, tree: ast.Module) -> list[str]:
     """What a class or function of the file can be told by name; [] of what is not plain to see."""
-    made = [
-        node for node in ast.walk(tree) if {name, "*"} & _names(node)
-    ]  # what a star brings along may be of any name
+    # what a star brings along may be of any name
+    made = [node for node in ast.walk(tree) if {name, "*"} & _names(node)]
     one = made[0] if len(made) == 1 and made[0] in tree.body else None
     if isinstance(one, ast.ClassDef):
         own = [part for part in one.body if isinstance(part, Function) and part.name in ("__init__", "__new__")]

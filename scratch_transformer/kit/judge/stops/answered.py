@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import linecache
 import re
-import traceback
 from types import FrameType
 from typing import Any
 
-from scratch_transformer.kit.judge.frames import STOPS_AT, is_learners
+from scratch_transformer.kit.judge.frames import STOPS_AT, learners_frame, line_of
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -18,12 +17,9 @@ OF_SEVERAL = re.compile(r"(list|tuple) indices must be|unhashable type: 'slice'|
 
 def finding(error: BaseException | None) -> Finding | None:
     """Of what writes text with its own model, and stops with what that returns."""
-    frames = (
-        [*traceback.walk_tb(error.__traceback__)] if isinstance(error, (TypeError, AttributeError, KeyError)) else []
-    )
-    frame, line = next((one for one in reversed(frames) if is_learners(one[0])), (None, 0))
+    frame = learners_frame(error) if isinstance(error, (TypeError, AttributeError, KeyError)) else None
     made = _answer(frame) if frame is not None else None
-    if frame is None or made is None:
+    if error is None or frame is None or made is None:
         return None
     is_of_it = re.search(rf"\b{made.cls.__name__}\b", str(error)) or OF_SEVERAL.search(str(error))
     is_absent = isinstance(error, AttributeError) and error.name in made.fields
@@ -33,7 +29,7 @@ def finding(error: BaseException | None) -> Finding | None:
         "a dictionary" if made.cls is dict else "a tuple" if made.cls is tuple else f"an object, {made.cls.__name__}(…)"
     )
     said = f"Its model's forward returns {sort}, and a tensor is needed: {type(error).__name__}: {error}."
-    code = linecache.getline(frame.f_code.co_filename, line).strip()
+    code = linecache.getline(frame.f_code.co_filename, line_of(error, frame)).strip()
     return Finding(MISTAKES["B26"], f"{said} {STOPS_AT}{code}", fix=made.fix)
 
 

@@ -27,9 +27,7 @@ def _unequal(error: BaseException, frame: FrameType) -> Iterator[str]:
             written = (node.left, node.comparators[0])
             sides = [_size(side, frame) for side in written]
             if None not in sides and sides[0] != sides[1] and all(_is_found(side, frame) for side in written):
-                yield " and ".join(
-                    f"{ast.unparse(side)} is {value}" for side, value in zip(written, sides, strict=True)
-                )
+                yield " and ".join(f"{ast.unparse(one)} is {value}" for one, value in zip(written, sides, strict=True))
 
 
 def _tests(error: BaseException, frame: FrameType) -> Iterator[tuple[ast.expr, type[ast.cmpop]]]:

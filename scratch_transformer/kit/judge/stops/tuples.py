@@ -124,9 +124,7 @@ def _is_layer_of_tuples(call: ast.Call, name: str, frame: FrameType) -> bool:
     function = function_of(frame)
     if function is None or not isinstance(owner, nn.Module) or not isinstance(layer, nn.Module):
         return False
-    over = [
-        loop.iter for loop in _loops(function, call) if isinstance(loop.target, ast.Name) and loop.target.id == name
-    ]
+    over = [one.iter for one in _loops(function, call) if isinstance(one.target, ast.Name) and one.target.id == name]
     lists = [one.attr for one in over if is_of_self(one)]
     is_list = len(over) == len(lists) == 1 and isinstance(getattr(owner, lists[0], None), nn.ModuleList)
     gives = type(layer) in OF_TORCH or _returns_tuples(type(layer).forward)

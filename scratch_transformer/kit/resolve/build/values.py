@@ -74,9 +74,7 @@ class Values:
             if setting in self.own:
                 self.used[setting] = self.settings[setting]
                 return self.settings[setting]
-        for setting in sorted(
-            self.meanings(name), key=lambda meant: (meant not in self.own, self._is_taken(meant, name))
-        ):
+        for setting in sorted(self.meanings(name), key=lambda one: (one not in self.own, self._is_taken(one, name))):
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
                 self.names.setdefault(setting, name)

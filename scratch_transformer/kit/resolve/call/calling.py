@@ -263,9 +263,8 @@ def _beside(
             found[parameter.name] = [*values, None]  # a mask may ask for them
             continue
         if values and (is_open or (parameter.default is None and (turns or counts))):
-            first = (
-                [] if is_open or ("rope_base" in settings and not counts) else [None]
-            )  # what may turn and need not, of no such kind
+            # what may turn and need not, of no such kind
+            first = [] if is_open or ("rope_base" in settings and not counts) else [None]
             last = [] if is_open or first or isinstance(values[0], beside.Table) else [None]
             found[parameter.name] = [*first, *values, *last]
     turns = any(isinstance(values[0], (beside.Table, beside.Turning)) for values in found.values())

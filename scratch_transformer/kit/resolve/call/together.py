@@ -39,9 +39,7 @@ def _joined(
 ) -> Callable[..., Any]:  # fmt: skip
     def forward(**given: Any) -> Any:
         own = {name: given.pop(name, None) for name in names}
-        own = {
-            name: value for name, value in own.items() if value is not None or names[name] is inspect.Parameter.empty
-        }
+        own = {name: v for name, v in own.items() if v is not None or names[name] is inspect.Parameter.empty}
         return made(own if sort == "dictionary" else (tuple if sort == "tuple" else list)(own.values()), **given)
 
     parts = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=names[name]) for name in names]

@@ -108,9 +108,7 @@ def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Calla
         lambda length: function(**{name: torch.ones(1, length, dtype=torch.long)}),
         lambda length: function(**{name: torch.ones(1, length, FEATURES)}),
     ]
-    is_number = any(setting in ("max_len", "num_heads") for setting in settings_of(name)) or not input_of(
-        name, ("ids",)
-    )
+    is_number = any(s in ("max_len", "num_heads") for s in settings_of(name)) or not input_of(name, ("ids",))
     by_number: Callable[..., Any] = lambda length: function(**{name: length})  # noqa: E731
     return [by_number, *by_ids] if is_number else [*by_ids, by_number]
 

@@ -90,9 +90,7 @@ def _maker(cls: Any, merges: Any, settings: Mapping[str, Any]) -> Callable[[], A
         *(w.encode() for w in specials),
     ]
     given = {"vocab": dict(enumerate(words)), "merges": merges, "special": specials}
-    options = {
-        p.name: value for p in parameters_of(cls) for word, value in given.items() if plain(p.name).startswith(word)
-    }
+    options = {p.name: v for p in parameters_of(cls) for word, v in given.items() if plain(p.name).startswith(word)}
 
     def make() -> Any:
         tokenizer = cls(**copy.deepcopy(options))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, SimpleNamespace
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.decoding import longest_of
-from scratch_transformer.kit.judge.frames import is_learners, parsed, values_asked_for
+from scratch_transformer.kit.judge.frames import learners_frame, line_of, parsed, values_asked_for
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, is_tokenizer
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
@@ -219,10 +218,10 @@ def _is_beside_a_batch(values: Sequence[Any]) -> bool:
 
 def is_asked_in_vain(error: BaseException | None) -> bool:
     """Whether something stopped in a learner's line that calls the toy model: what that gives is not the learner's."""
-    frames = [*traceback.walk_tb(error.__traceback__)] if error is not None else []
-    frame, line = next((one for one in reversed(frames) if is_learners(one[0])), (None, 0))
-    if frame is None:
+    frame = learners_frame(error)
+    if error is None or frame is None:
         return False
+    line = line_of(error, frame)
     nodes = (node for node in parsed(frame.f_code.co_filename) if getattr(node, "lineno", 0) == line)
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     return any(isinstance(frame.f_locals.get(name), (ToyModel, Part)) for name in names)

@@ -89,9 +89,7 @@ def sides_of(settings: Mapping[str, Any]) -> list[str]:
 
 def as_its_class_says(finding: Finding) -> Finding:
     """A finding on what is put around, with the names that the learner's own class has for its parts."""
-    said = {
-        name: getattr(finding, name).replace("self.inner.", "self.") for name in ("evidence", "form", "name", "fix")
-    }
+    said = {n: getattr(finding, n).replace("self.inner.", "self.") for n in ("evidence", "form", "name", "fix")}
     return replace(finding, **said)
 
 

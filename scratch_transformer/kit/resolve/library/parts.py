@@ -316,9 +316,7 @@ class Parts(Known):
         return [lambda cls=cls: nn.ModuleList([self.make(cls, side), self.make(cls, side)]) for cls in classes]  # type: ignore[misc]
 
     def _classes(self, kinds: tuple[str, ...]) -> list[Any]:
-        good = [
-            cls for name in kinds for cls, c in self.resolved.items() if c.kind.name == name and isinstance(cls, type)
-        ]
+        good = [cls for n in kinds for cls, c in self.resolved.items() if c.kind.name == n and isinstance(cls, type)]
         classes = [(cls, found) for cls, found in self.guesses.items() if isinstance(cls, type)]
         if STACKS & set(kinds) and not set(kinds) & set(WRITING):
             good = [cls for cls in good if not _is_model(cls)]

@@ -333,9 +333,7 @@ def notes(candidate: Resolved) -> None:
     if "mask" in kind.inputs and not plan.mask_parameters:
         candidate.limits.append(NO_MASK)
     candidate.masks_unread = candidate.unread() if "A24" in kind.ids else ()
-    candidate.masks_left = tuple(
-        left := [name for name in _masks_left(candidate) if name not in candidate.masks_unread]
-    )
+    candidate.masks_left = tuple(left := [n for n in _masks_left(candidate) if n not in candidate.masks_unread])
     if left:
         candidate.limits.append(f"It was not given its {' and its '.join(left)}.")
     if "K1" not in kind.mistakes and (kept := caching.passed(parameters_of(candidate.function))):

@@ -59,9 +59,7 @@ def _flags(scope: Function) -> set[str]:
     """The parameters that are True or False by default, or are said to be."""
     arguments = [*scope.args.posonlyargs, *scope.args.args]
     defaults = [*zip(reversed(arguments), reversed(scope.args.defaults), strict=False)]
-    defaults += [
-        (one, value) for one, value in zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True) if value
-    ]
+    defaults += [(one, v) for one, v in zip(scope.args.kwonlyargs, scope.args.kw_defaults, strict=True) if v]
     by_default = {one.arg for one, value in defaults if isinstance(getattr(value, "value", None), bool)}
     said = {one.arg for one in arguments if isinstance(one.annotation, ast.Name) and one.annotation.id == "bool"}
     return by_default | said

@@ -72,9 +72,7 @@ class Parameters:
 
     @functools.cached_property
     def positions(self) -> dict[str, Tensor]:
-        return {
-            name: torch.arange(place.start, place.stop).reshape(shape) for name, (place, shape) in self._places.items()
-        }
+        return {name: torch.arange(p.start, p.stop).reshape(shape) for name, (p, shape) in self._places.items()}
 
     def are_placed_as(self, other: Parameters | None) -> bool:
         """Whether a layout of another module's parameters is one of these."""

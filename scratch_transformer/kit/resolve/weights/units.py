@@ -196,9 +196,7 @@ def _one_a_side(made: nn.Module, paths: Sequence[str]) -> bool:
     owners = [path.rpartition(".")[0] for path in paths]
     counts = {path: owners.count(path) for path in owners}
     forwards = {path: made.get_submodule(path).forward for path in counts}
-    crossing = [
-        path for path, own in forwards.items() if any(input_of(p.name, ("memory",)) for p in parameters_of(own))
-    ]
+    crossing = [path for path, o in forwards.items() if any(input_of(p.name, ("memory",)) for p in parameters_of(o))]
     most = 2 if len(crossing) == 1 else 1
     return 0 < len(counts) <= most and all(count <= 1 + (path in crossing) for path, count in counts.items())
 
