@@ -94,7 +94,16 @@ def _cupy() -> dict[str, Any]:
     """NumPy's functions, by its name too: they compute the same on the CPU."""
     import numpy as np
 
+    def of_type(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(*given: Any, dtype: Any = None, **options: Any) -> Any:
+            values = draw(*given, **options)
+            return values if dtype is None else np.asarray(values, dtype)
+
+        return functools.wraps(draw)(drawn)
+
     own = {name: value for name, value in vars(np).items() if name not in IMPORTED}
+    draws = {name: of_type(getattr(np.random, name)) for name in np.random.__all__ if name.islower()}
+    own["random"] = types.SimpleNamespace(**{**vars(np.random), **draws})
     return {**own, "asnumpy": np.asarray, "get_array_module": lambda *given: np, "fuse": _same}
 
 
