@@ -134,6 +134,27 @@ def test_of_several_configs_a_class_is_given_that_which_has_little_besides_what_
         assert ("dropout" in values.used) == (cls is LayerConfig)  # else its class is asked where it drops out
 
 
+def test_a_dictionary_made_of_a_config_has_what_the_learners_own_has_and_our_sizes():
+    there = {"CONFIG": {"emb_dim": 768, "n_heads": 12, "normed": False}}
+    parameter = inspect.Parameter("cfg", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    values = Values({"d_model": 12, "num_heads": 3}, {})
+    made = config.instances(parameter, there, values, {*there["CONFIG"]}, None)[0]
+    ours = {"emb_dim": 12, "n_heads": 3, "normed": False}
+    assert {**made} == dict(made) == dict(made.items()) == dict(**made.copy()) == made | {} == ours
+    assert list(made) == list(made.keys()) == [*ours] and list(made.values()) == [*ours.values()]
+    assert len(made) == 3 and made | {"n_heads": 1} == {**ours, "n_heads": 1}
+
+
+def test_beside_the_width_of_values_that_of_queries_is_of_a_head_too():
+    parameter = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = ["d_model", "num_heads", "d_query", "d_value"]
+    for told, wide in ((names, 4), (["num_heads", "d_query"], 12)):  # where nothing else is the model's, it is that
+        values = Values({"d_model": 12, "num_heads": 3}, {})
+        values.reserve(told)
+        made = config.instances(parameter, {}, values, set(told), None)[0]
+        assert (made.d_query, made["d_query"]) == (wide, wide)
+
+
 class Part:
     def __init__(self, width, is_normed=False, kinds=("full",)):
         self.width, self.is_normed, self.kinds = width, is_normed, kinds

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Protocol
 
 from scratch_transformer.kit.definitions import (
@@ -185,6 +185,32 @@ class Config(dict):
 
     def __contains__(self, name: object) -> bool:
         return self.get(str(name), Unknown) is not Unknown
+
+    def __iter__(self) -> Iterator[str]:
+        """What the learner's own has, for {**config, "d_model": 8} and dict(config): a dictionary's would be none."""
+        return iter(self._own())
+
+    def __len__(self) -> int:
+        return len(self._own())
+
+    def _own(self) -> Mapping[str, Any]:
+        real = self.__dict__["_real"]
+        return real if isinstance(real, Mapping) else {}
+
+    def keys(self) -> Any:
+        return KeysView(self)
+
+    def values(self) -> Any:
+        return ValuesView(self)
+
+    def items(self) -> Any:
+        return ItemsView(self)
+
+    def copy(self) -> Config:
+        return Config(self.__dict__["_value"], self.__dict__["_real"], self.__dict__["_owner"])
+
+    def __or__(self, others: Any) -> dict[str, Any]:  # type: ignore[override]
+        return {**self, **others}
 
     def __deepcopy__(self, memo: object) -> Config:
         return self

@@ -74,7 +74,8 @@ class Values:
             if setting in self.own:
                 self.used[setting] = self.settings[setting]
                 return self.settings[setting]
-        for setting in sorted(self.meanings(name), key=lambda one: (one not in self.own, self._is_taken(one, name))):
+        known = self.own | ({"d_k"} if "d_k" in self.names and self._is_taken("d_model", name) else set())
+        for setting in sorted(self.meanings(name), key=lambda one: (one not in known, self._is_taken(one, name))):
             if setting in self.settings:
                 self.used[setting] = self.settings[setting]
                 self.names.setdefault(setting, name)
