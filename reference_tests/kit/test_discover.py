@@ -299,7 +299,11 @@ PROJECT = {
     "from MyTables import HEIGHT\n"
     "from bare_sources.inner.depths import DEPTH\n"
     "class Kept:\n    @log()\n    def forward(self, x):\n        return x\n"
-    "class Hidden:\n    @shown('x')\n    def forward(self, x, mask):\n        return x\n",
+    "class Hidden:\n    @shown('x')\n    def forward(self, x, mask):\n        return x\n"
+    "class Heir(Hidden):\n    def forward(self, *a, **b):\n        return super().forward(*a, **b)\n"
+    "class Own(Hidden):\n    def forward(self, *a, **b):\n        return self.run(*a, **b)\n"
+    "    def run(self, ids):\n        return ids\n"
+    "class Other(Hidden):\n    def forward(self, *a, **b):\n        return super().forward(b, *a)\n",
 }
 
 
@@ -322,6 +326,13 @@ def test_files_are_found_wherever_the_project_has_them(project):
 def test_decorators_neither_take_a_class_away_nor_hide_what_its_methods_take(project):
     assert project.module.Kept().forward(2) == 2
     assert list(inspect.signature(project.module.Hidden.forward).parameters) == ["self", "x", "mask"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("Heir", ["self", "x", "mask"]), ("Own", ["self", "ids"]), ("Other", ["self", "a", "b"])]
+)
+def test_what_hands_on_whatever_it_is_given_takes_what_that_takes(name, told, project):
+    assert list(inspect.signature(getattr(project.module, name).forward).parameters) == told
 
 
 class NoGuard:

@@ -15,7 +15,12 @@ from typing import Any
 
 from torch import nn
 
+from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.discover.placeholders import Missing
+
+ANYTHING = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+HANDS_ON = re.compile(r"return (?:(?P<above>super\(.*\))|self)\.(?P<name>\w+)\(\*\w+, \*\*\w+\)")
+"""A method that is only a way to another, of whatever is given."""
 
 
 def reveal(module: types.ModuleType) -> None:
@@ -27,7 +32,7 @@ def reveal(module: types.ModuleType) -> None:
             setattr(module, name, hidden)
         members = vars(value).items() if isinstance(value, type) and value.__module__ == module.__name__ else ()
         for member, function in [(name, value), *members]:
-            inner = _inner(member, function)
+            inner = _inner(member, function) or (_handed_to(value, function) if members else None)
             if inner is not None:
                 function.__wrapped__ = inner
 
@@ -51,10 +56,23 @@ def _inner(name: str, function: Any) -> Any:
     """The function of this name that a wrapper calls; None for what is no such wrapper."""
     if not inspect.isfunction(function) or hasattr(function, "__wrapped__") or function.__code__.co_name == name:
         return None
-    code = function.__code__
-    takes_anything = bool(code.co_flags & inspect.CO_VARARGS) and code.co_flags & inspect.CO_VARKEYWORDS
-    held = [_contents(cell) for cell in function.__closure__ or ()] if takes_anything else []
+    held = [_contents(cell) for cell in function.__closure__ or ()] if _takes_anything(function) else []
     return next((one for one in held if inspect.isfunction(one) and one.__code__.co_name == name), None)
+
+
+def _takes_anything(function: types.FunctionType) -> bool:
+    return function.__code__.co_flags & ANYTHING == ANYTHING
+
+
+def _handed_to(cls: type, function: Any) -> Any:
+    """What one does that returns super().forward(*args, **kwargs), or self.run(*args, **kwargs); None for any other."""
+    is_hidden = inspect.isfunction(function) and not hasattr(function, "__wrapped__") and _takes_anything(function)
+    if not is_hidden or function.__name__.startswith("__"):
+        return None
+    returned = nodes_of(function, ast.Return)
+    found = HANDS_ON.fullmatch(ast.unparse(returned[0])) if len(returned) == 1 else None
+    inner = [vars(base).get(found["name"]) for base in cls.__mro__[1 if found["above"] else 0 :]] if found else []
+    return next((one for one in inner if inspect.isfunction(one) and one is not function), None)
 
 
 def _contents(cell: types.CellType) -> Any:
