@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, checking_of, reported, written
+from scratch_transformer.kit.resolve import foreign
 
 pytestmark = pytest.mark.long
 
@@ -133,12 +134,8 @@ def test_the_first_words_of_what_draws_may_be_called_a_prompts(name, temperature
 def test_what_cannot_be_called_with_a_toy_is_no_component(tmp_path):
     """It asks for what only the model itself has."""
     text = MODEL.replace("self(idx)[0][:, -1]", "self(idx)[0][:, self.table[3]]")
-    path = tmp_path / "learner.py"
-    path.write_text(IMPORTS + text)
-    checking, found = checking_of(path, {GREEDY})
-    (entry,) = [one for one in checking.found if one[1] == GREEDY]
-    assert found[GREEDY].verdict == "crashed"
-    assert checking._only_reminds(entry[2], entry[3], found[GREEDY])
+    checking, found = checking_of(written(text, tmp_path), {GREEDY})
+    assert found[GREEDY].verdict == foreign.OF_ITS_MODEL and checking._is_nothing(found[GREEDY])
 
 
 PENALTY = """

@@ -7,7 +7,7 @@ import re
 from types import FrameType
 from typing import Any
 
-from scratch_transformer.kit.judge.frames import STOPS_AT, learners_frame, line_of
+from scratch_transformer.kit.judge.frames import STOPS_AT, frames_of, learners_frame, line_of
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 
@@ -21,7 +21,9 @@ def finding(error: BaseException | None) -> Finding | None:
     made = _answer(frame) if frame is not None else None
     if error is None or frame is None or made is None:
         return None
-    is_of_it = re.search(rf"\b{made.cls.__name__}\b", str(error)) or OF_SEVERAL.search(str(error))
+    is_own_list = str(error).startswith("list") and frames_of(error)[-1] is frame  # ids, that are a list: no answer is one
+    several = OF_SEVERAL.search(str(error)) if not is_own_list else None
+    is_of_it = re.search(rf"\b{made.cls.__name__}\b", str(error)) or several
     is_absent = isinstance(error, AttributeError) and error.name in made.fields
     if not is_of_it or is_absent:
         return None

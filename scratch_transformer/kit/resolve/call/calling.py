@@ -357,6 +357,13 @@ def _by_name(
             found[parameter.name] = name
             left.remove(name)
     unmatched = [p for p in parameters if p.name not in found and p.default is p.empty]
+    if (
+        "next_logits" in tensors
+        and "bos" in left
+        and not any(plain(p.name) in INPUTS["ids"].split() for p in unmatched)
+    ):
+        may_begin = [p for p in parameters if p.default is None and plain(p.name) in INPUTS["ids"].split()]
+        unmatched += may_begin[:1]  # generate(self, input_ids=None), which stops without them
     unmatched.sort(key=lambda p: not is_tokenizer(p.name))  # where there is one, others may be texts
     constants: dict[str, Any] = {}
     for parameter in unmatched:

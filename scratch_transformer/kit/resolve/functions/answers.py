@@ -74,18 +74,23 @@ class _Several(_Object):
 
 def of_writer(function: Any) -> Made | None:
     """What the model of a method gives, or that of a function, of whose file one model alone gives such; else None."""
+    if not inspect.isfunction(function):
+        return None
+    read = {*function.__code__.co_names, *map(str, function.__code__.co_consts)}
     owner = getattr(function, "owner", None)
     if owner is not None:
-        return _returned(owner)
-    values = vars(inspect.getmodule(function) or builtins).values() if inspect.isfunction(function) else ()
+        return _returned(owner, read)
+    values = vars(inspect.getmodule(function) or builtins).values()
     models = [v for v in values if is_module_class(v) and v.__module__ == function.__module__]
-    made = [one for one in map(_returned, models) if one is not None]
-    read = {*function.__code__.co_names, *map(str, function.__code__.co_consts)} if made else set()
+    made = [one for one in (_returned(model, read) for model in models) if one is not None]
     return made[0] if len({*made}) == 1 and read & {*made[0].fields} else None
 
 
-def _returned(owner: type) -> Made | None:
-    """The one thing that all of a class's forward returns, if it has scores and is no tensor."""
+def _returned(owner: type, read: set[str]) -> Made | None:
+    """The one thing that all of a class's forward returns, if it has scores and is no tensor.
+
+    Of several that of which a writer reads the scores by their name. read: all names that it reads.
+    """
     forward = getattr(owner, "forward", None)
     if not inspect.isfunction(forward):
         return None
@@ -95,8 +100,10 @@ def _returned(owner: type) -> Made | None:
     found = {
         _made(value, nodes, forward) for node in nodes if isinstance(node, ast.Return) for value in _given(node, nodes)
     }
-    made = next(iter(found), None) if len(found) == 1 else None
-    return made if made is not None and any(SCORES.search(name.lower()) for name in made.fields) else None
+    scored = [one for one in found if one is not None and any(SCORES.search(name.lower()) for name in one.fields)]
+    if len(found) > 1:  # if not return_dict: return (logits,)
+        scored = [one for one in scored if one.cls is not tuple and one.scores in read]
+    return scored[0] if len(scored) == 1 else None
 
 
 def _given(node: ast.Return, nodes: list[ast.AST]) -> Iterator[ast.expr | None]:
@@ -139,5 +146,14 @@ def _made(value: ast.expr | None, nodes: list[ast.AST], forward: Any) -> Made | 
         return Made(dict, tuple(told)) if told and not value.args else None
     if not isinstance(cls, type) or issubclass(cls, (Tensor, nn.Module)) or cls.__module__ == "builtins":
         return None
-    names = tuple(dict.fromkeys([*inspect.get_annotations(cls), *told]))
+    own = [] if told and issubclass(cls, dict) else inspect.get_annotations(cls)  # of a library's, some are aliases
+    names = tuple(dict.fromkeys([*own, *_taken(cls)[: len(value.args)], *told]))
     return Made(cls, names)
+
+
+def _taken(cls: type) -> list[str]:
+    """The parameters of a class's constructor, which it may be given without their names."""
+    try:
+        return list(inspect.signature(cls).parameters)
+    except (TypeError, ValueError):
+        return []

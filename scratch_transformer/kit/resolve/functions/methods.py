@@ -23,7 +23,7 @@ from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, Words, ids_of, is_table_of_words, is_tokenizer
 from scratch_transformer.kit.resolve.call.told import WORDS
 from scratch_transformer.kit.resolve.functions import answers, surroundings, writing
-from scratch_transformer.kit.resolve.functions.toy import Reading, ToyModel
+from scratch_transformer.kit.resolve.functions.toy import OF_METHODS, Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, first_or_last
 from scratch_transformer.kit.resolve.names.words import plain
@@ -33,7 +33,6 @@ CALLS = re.compile(r"\bself(\.forward|\.decode|\.model|\.transformer|\.net)?\((?
 """That it asks the model for what comes next, in its code."""
 HELPS = re.compile(r"sampl|top_?[kp]|pick|filter|choose|select|next|temperature|penal|crop")
 """What such a method leaves to others of its class."""
-MODEL = "model"
 
 
 def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
@@ -137,7 +136,12 @@ def _places_of(parameters: Mapping[str, inspect.Parameter], told: Sequence[str],
     has_text = bool(texts) or has_tokenizer
     ids = [n for n in rest if named[n] in INPUTS["ids"].split() or (BEGINNING if has_text else IDS).search(named[n])]
     known = {model, limit, *ids[:1], *told, *texts}
-    is_told_all = all(name in known or p.default is not p.empty for name, p in parameters.items())
+    asked = [
+        name
+        for name, p in parameters.items()
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    is_told_all = known.issuperset(asked)
     return {"model": model, "ids": ids[0], "limit": limit} if model and ids and is_told_all else {}
 
 
@@ -168,11 +172,11 @@ MORE = re.compile(r"new|step|ntoken|numtoken|gen|words")
 def _of_the_model(method: Any, owner: type) -> Any:
     """The same code, whose first argument is called `model`, as in a function that is given one; None if it is not."""
     code = method.__code__
-    if not code.co_argcount or code.co_varnames[0] != "self" or MODEL in (*code.co_varnames, *code.co_cellvars):
+    if not code.co_argcount or code.co_varnames[0] != "self" or OF_METHODS in (*code.co_varnames, *code.co_cellvars):
         return None
     renamed = code.replace(
-        co_varnames=(MODEL, *code.co_varnames[1:]),
-        co_cellvars=tuple(MODEL if name == "self" else name for name in code.co_cellvars),
+        co_varnames=(OF_METHODS, *code.co_varnames[1:]),
+        co_cellvars=tuple(OF_METHODS if name == "self" else name for name in code.co_cellvars),
     )
     return of_class(method, owner, renamed)
 

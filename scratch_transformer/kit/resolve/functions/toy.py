@@ -24,6 +24,8 @@ from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 HEADS = ("generator", "project", "fc_out", "projection", "lm_head", "head", "out", "linear")
+OF_METHODS = "model"
+"""What `self` is called in a method that stands for a function."""
 ABSENT = ("module", "generate", "tokenizer")
 """What a model is asked for and the toy does not have: that of a parallel model, of a library's."""
 PADDING = 0
@@ -224,6 +226,7 @@ def is_asked_in_vain(error: BaseException | None) -> bool:
     line = line_of(error, frame)
     nodes = (node for node in parsed(frame.f_code.co_filename) if getattr(node, "lineno", 0) == line)
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    names |= {OF_METHODS} if "self" in names else set()
     return any(isinstance(frame.f_locals.get(name), (ToyModel, Part)) for name in names)
 
 
