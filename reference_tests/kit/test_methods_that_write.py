@@ -118,6 +118,16 @@ def test_what_a_function_draws_is_judged_too(old, new, ids, tmp_path):
     assert found.verdict == ("mistake" if ids else "matches the builtin")
 
 
+@pytest.mark.parametrize("window", ["context_size", "block_size"])
+@pytest.mark.parametrize("temperature, ids", [("/ temperature", []), ("* temperature", ["S1"])])
+def test_what_draws_may_have_to_be_told_how_long_a_text_the_model_takes(window, temperature, ids, tmp_path):
+    text = FUNCTION.replace("max_new_tokens,", f"max_new_tokens, {window},").replace(
+        "model(idx)", f"model(idx[:, -{window}:])"
+    )
+    found = results(text.replace("/ temperature", temperature), tmp_path, "generate.sampling")
+    assert found["generate.sampling"].severe == ids
+
+
 def test_what_a_function_draws_is_where_that_begins_below_its_decorators(tmp_path):
     text = FUNCTION.replace("def generate", "@torch.no_grad()\ndef generate")
     where = results(text, tmp_path, "generate.sampling")["generate.sampling"].where

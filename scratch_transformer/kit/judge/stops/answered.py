@@ -21,7 +21,7 @@ def finding(error: BaseException | None) -> Finding | None:
     made = _answer(frame) if frame is not None else None
     if error is None or frame is None or made is None:
         return None
-    is_own_list = str(error).startswith("list") and frames_of(error)[-1] is frame  # ids, that are a list: no answer is one
+    is_own_list = str(error).startswith("list") and frames_of(error)[-1] is frame  # of ids: no answer is one
     several = OF_SEVERAL.search(str(error)) if not is_own_list else None
     is_of_it = re.search(rf"\b{made.cls.__name__}\b", str(error)) or several
     is_absent = isinstance(error, AttributeError) and error.name in made.fields

@@ -21,11 +21,12 @@ from scratch_transformer.kit.canonical.optimizing import SAID
 from scratch_transformer.kit.definitions import is_module_class, names_in, source_of, tree_of
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, Words, ids_of, is_table_of_words, is_tokenizer
-from scratch_transformer.kit.resolve.call.told import WORDS
+from scratch_transformer.kit.resolve.call.told import LONG, WORDS
 from scratch_transformer.kit.resolve.functions import answers, surroundings, writing
 from scratch_transformer.kit.resolve.functions.toy import OF_METHODS, Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, first_or_last
+from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 WRITES = re.compile(r"generate|greedy|translate|beamsearch|sample|infer|predict")
@@ -96,6 +97,7 @@ def draw_of(writes: Any) -> Any:
     given: dict[str, Any] = {name: Tokenizer(BOS, EOS) for name in parameters if is_tokenizer(name)}
     given |= {name: Words(WORDS) for name in parameters if is_table_of_words(name)}
     given |= {name: True for name, word in named.items() if word in ("dosample", "sample")}
+    given |= dict.fromkeys(_windows_of(parameters), LONG)
     given |= {places["limit"]: 1 + len(SAID) * (not MORE.search(named[places["limit"]]))} if places["limit"] else {}
     answer = answers.of_writer(writes)
     around, reads = surroundings.stand_ins(writes), bool(given.keys() & {*filter(is_tokenizer, parameters)})
@@ -135,7 +137,7 @@ def _places_of(parameters: Mapping[str, inspect.Parameter], told: Sequence[str],
     limit = next((name for name in rest if named[name] in INPUTS["max_len"].split()), "")
     has_text = bool(texts) or has_tokenizer
     ids = [n for n in rest if named[n] in INPUTS["ids"].split() or (BEGINNING if has_text else IDS).search(named[n])]
-    known = {model, limit, *ids[:1], *told, *texts}
+    known = {model, limit, *ids[:1], *told, *texts, *_windows_of(parameters)}
     asked = [
         name
         for name, p in parameters.items()
@@ -143,6 +145,15 @@ def _places_of(parameters: Mapping[str, inspect.Parameter], told: Sequence[str],
     ]
     is_told_all = known.issuperset(asked)
     return {"model": model, "ids": ids[0], "limit": limit} if model and ids and is_told_all else {}
+
+
+def _windows_of(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
+    """Those that must be told how long a text the model takes, and not how many words to write."""
+    longest = [name for name in parameters if settings_of(name)[:1] == ("max_len",)]
+    is_limit = INPUTS["max_len"].split()
+    return [
+        name for name in longest if parameters[name].default is inspect.Parameter.empty and plain(name) not in is_limit
+    ]
 
 
 BEGINNING = re.compile(r"prompt|start|text|seed|sentence|context$|begin|input")
