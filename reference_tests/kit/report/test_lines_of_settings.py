@@ -31,6 +31,8 @@ class Scaled(nn.Module):
 class Encoder(nn.Module):
     def __init__(self, words, width, heads):
         super().__init__()
+        self.others = nn.Embedding(words, width)
+        self.padded = nn.Embedding(words, width, 2)
         self.sides, self.table, self.index = Sides(width), Table(words, width), Index(width)
         self.norm = Scaled(width, False)
         layer = nn.TransformerEncoderLayer(width, heads)
@@ -44,6 +46,7 @@ class Encoder(nn.Module):
 @pytest.mark.parametrize("id, form, code", [
     ("B4", "pre-norm without final norms", "self.stack = nn.TransformerEncoder(layer, 2)"),
     ("E5", "Table", "super().__init__(words, width, padding_idx=0)"),
+    ("E5", "self.padded", "self.padded = nn.Embedding(words, width, 2)"),
     ("LN6", "", "self.shift = nn.Parameter(torch.zeros(width)) if bias else None"),
 ])  # fmt: skip
 def test_where_it_is_settled_is_shown(id, form, code, tmp_path, monkeypatch):
@@ -63,6 +66,29 @@ def test_a_bias_that_a_setting_leaves_out_comes_back_by_that_setting(line, name)
     assert settled_by("A14", line).partition(" = ")[0] == name
     assert settled_by("LN6", line).partition(" = ")[0] == name
     assert settled_by("A19", line) == ""
+
+
+OF_COPIES = """
+import copy
+from torch import nn
+class Pile(nn.Module):
+    def __init__(self, layer, count):
+        super().__init__()
+        self.pile = some_copies(layer, count)
+    def forward(self, x):
+        for layer in self.pile:
+            x = layer(x)
+        return x
+def some_copies(layer, count):
+    return nn.ModuleList(copy.deepcopy(layer) for _ in range(count))
+"""
+
+
+def test_where_a_stack_is_made_is_shown_and_not_what_copies_layers(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "made_of_copies.py").write_text(OF_COPIES)
+    shown = place("B4", "post-norm without final norms", importlib.import_module("made_of_copies").Pile)
+    assert OF_COPIES.splitlines()[shown.line - 1].strip() == "self.pile = some_copies(layer, count)"
 
 
 LONG_HEAD = """

@@ -242,7 +242,7 @@ OF_NAMES = {
     "B32": (r"self\.{name}\b[^=]*=[^=]",),  # self.cos, self.sin = angles.cos(), angles.sin()
     # nn.init.normal_(self.words.weight), self.words.weight.data.uniform_()
     "E4": (r"(init\.\w+|uniform_|normal_)\(.*\b{name}\b|\b{name}\b.*(uniform_|normal_)\(",),
-    "E5": (r"self\.{name}\b.*padding_idx",),
+    "E5": (r"self\.{name}\b.*padding_idx", r"self\.{name}\b.*Embedding\([^,()]+,[^,()]+,"),  # by its place
 }
 """How the line looks in a mistake that has the name of what it is about, self.name or a name that a line gives."""
 

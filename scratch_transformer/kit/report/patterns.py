@@ -76,7 +76,7 @@ PATTERNS: dict[str, str] = {
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
     "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
-    "B4": r"\bTransformer(En|De)coder\(|ModuleList\(|clones?\w*\(|Sequential\(",
+    "B4": r"\bTransformer(En|De)coder\(|ModuleList\(|(clones?|copies)\w*\(|Sequential\(",
     "B27": r"no_grad|inference_mode|detach\(|\.data\b",
     "B23": r"\+", "B24": r"dropout", "B34": r"(?i)drop",
     "B7": r"dropout", "B8": r"relu|gelu|GELU|ReLU", "B9": r"\* ?\w+|for ", "B10": r"\[", "B11": r"training",
