@@ -10,6 +10,7 @@ from reference_tests.kit.learners.checked import check_text, reported
 from scratch_transformer.kit.canonical.normalization import Norm
 from scratch_transformer.kit.discover import arguments
 from scratch_transformer.kit.recipe import RIGHT
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import globals as outside
 from scratch_transformer.kit.resolve.build import instance
 
@@ -220,3 +221,31 @@ def test_a_norm_that_stands_in_has_the_learners_eps_and_no_other_is_spoken_of():
     assert whole.own[0].eps == 1e-6
     whole.own.append(Own(1e-7))
     assert "1e-06 and 1e-07" in instance.with_one_eps(whole)
+
+
+TRANSLATOR = """
+SRC_PAD, TGT_PAD, PAD = 0, 0, 0
+SRC_VOCAB_SIZE, TGT_VOCAB_SIZE, D_MODEL, NUM_HEADS, NUM_LAYERS, D_FF = 9000, 9000, 512, 8, 6, 2048
+
+
+class MyTransformer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.source, self.target = nn.Embedding(SRC_VOCAB_SIZE, D_MODEL), nn.Embedding(TGT_VOCAB_SIZE, D_MODEL)
+        self.transformer = nn.Transformer(D_MODEL, NUM_HEADS, NUM_LAYERS, NUM_LAYERS, D_FF, batch_first=True)
+        self.head = nn.Linear(D_MODEL, TGT_VOCAB_SIZE)
+        self.src_pad, self.tgt_pad = {source}, {target}
+
+    def forward(self, src, tgt):
+        future = torch.ones(tgt.shape[1], tgt.shape[1], device=tgt.device).triu(1).bool()
+        source, target = src == self.src_pad, tgt == self.tgt_pad
+        hidden = self.transformer(self.source(src), self.target(tgt), None, future, None, source, target, source)
+        return self.head(hidden)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize(("source", "target"), [("SRC_PAD", "TGT_PAD"), ("PAD", "PAD"), ("SRC_PAD", "SRC_PAD")])
+def test_two_globals_may_say_which_ids_are_padding_or_one_of_both_languages(source, target, tmp_path):
+    result = check_text(TRANSLATOR.format(source=source, target=target), tmp_path)["MyTransformer"]
+    assert result.kind == "Transformer" and result.verdict in FINE, result

@@ -233,7 +233,7 @@ class Known:
 
         Returns the values of those that say what padding is.
         """
-        pads: dict[str, Any] = {}
+        pads, sides = dict[str, Any](), dict[str, Any]()
         for module in self._modules_of(thing):
             namespace = vars(module)
             if (module.__name__, len(namespace)) not in self._globals:
@@ -245,7 +245,8 @@ class Known:
             changed = outside.override(namespace, names, settings, set(namespace))
             of_padding = [value for name, value in changed.items() if "pad" in settings_of(name)]
             pads |= dict.fromkeys(["pad"], of_padding[-1]) if of_padding else {}
-        return pads
+            sides |= {side: value for name, value in changed.items() for side in {*SIDES} & {*settings_of(name)[:1]}}
+        return sides if sides.keys() == {*SIDES} else pads
 
     @contextlib.contextmanager
     def globals_of(self, thing: Any, settings: Mapping[str, Any], usual: Mapping[str, Any]) -> Iterator[None]:
@@ -290,6 +291,8 @@ class Known:
         return found
 
 
+SIDES = ("src_pad", "tgt_pad")
+"""What two globals say padding is, SRC_PAD_IDX and TGT_PAD_IDX; one alone says it of both languages."""
 ROWS = Diagnosis("PositionalEncoding", "mistake", 0.0, "the reference",
                  (Finding(MISTAKES["P4"], "Its table has a row for each of the first dimension."),),
                  recipe=RIGHT.with_({"position_axis": "batch"}))  # fmt: skip
