@@ -4,6 +4,8 @@ import pytest
 
 from reference_tests.kit.learners.checked import reported
 from scratch_transformer.kit.discover.installing import how_to_install
+from scratch_transformer.kit.report import text
+from scratch_transformer.kit.report.finding import FINE
 
 pytestmark = pytest.mark.long
 
@@ -172,3 +174,49 @@ def test_names_that_come_by_a_star_are_imported_and_what_is_missing_is_said_once
     report = reported(tmp_path / "network.py")
     assert [result.verdict for result in report.results] == ["matches the builtin"]
     assert report.problems == said
+
+
+OF_ANOTHER_FILE = """
+import torch.nn as nn
+
+
+class Block(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(config["embed_dim"], config["num_heads"], batch_first=True)
+        STOPS
+
+    def forward(self, x):
+        return self.attention(x, x, x)[0]
+"""
+AROUND_IT = """
+import torch
+import torch.nn as nn
+
+from parts import Block
+
+
+class GPT(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.tokens = nn.Embedding(config["vocab_size"], config["embed_dim"])
+        self.places = nn.Embedding(config["context_length"], config["embed_dim"])
+        self.blocks = nn.Sequential(*[Block(config) for _ in range(config["n_layers"])])
+        self.norm = nn.LayerNorm(config["embed_dim"])
+        self.head = nn.Linear(config["embed_dim"], config["vocab_size"], bias=False)
+
+    def forward(self, idx):
+        x = self.tokens(idx) + self.places(torch.arange(idx.shape[1]))
+        return self.head(self.norm(self.blocks(x)))
+"""
+
+
+def test_a_whole_is_right_but_for_a_part_of_another_file_that_stops(tmp_path):
+    """That it is not unknown, as nothing is known of the part; that it was not checked is said."""
+    (tmp_path / "parts.py").write_text(OF_ANOTHER_FILE.replace("STOPS", 'raise KeyError("strange")'))
+    (tmp_path / "gpt.py").write_text(AROUND_IT)
+    report = reported(tmp_path / "gpt.py")
+    (result,) = report.results
+    assert result.verdict in FINE and result.replaced == ["Block"]
+    assert any("Block cannot be used" in limit and "strange" in limit for limit in result.limits)
+    assert text.sentence(report) == "No mistake in 1 component; 1 could not be checked."

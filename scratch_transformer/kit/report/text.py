@@ -72,7 +72,8 @@ def sentence(report: Report) -> str:
         return f"No known mistake was found, but the numbers of {', '.join(unknown)} differ."
     if not checked:
         return "None of the components could be checked."
-    left = len(report.results) - len(checked)
+    lent = {part for result in checked for part in result.replaced} - {result.name for result in report.results}
+    left = len(report.results) - len(checked) + len(lent)
     return f"No mistake in {_components(len(checked))}" + (f"; {left} could not be checked." if left else ".")
 
 

@@ -17,6 +17,9 @@ from scratch_transformer.kit.results.parts import of_part
 from scratch_transformer.kit.results.stopped import Stopped
 from scratch_transformer.kit.results.whole import Whole
 
+UNUSABLE = "cannot be used"
+"""What is said of a part that stops, beside why."""
+
 
 class Elsewhere:
     """Parts of other files. library: what is known of the learner's code. stopped: what stops."""
@@ -27,7 +30,9 @@ class Elsewhere:
         """Parts of other files, which have no result of their own."""
 
     def with_parts(self, result: Result, value: Any) -> Result:
-        """What is right but for a part of another file, which has no report here, is not called right."""
+        """What is right but for a part of another file, which has no report here, is not called right, unless it says that
+        the part stops.
+        """
         home = getattr(value, "__module__", "")
         others = [cls for cls in self.library.guesses if getattr(cls, "__module__", home) != home]
         lent = [cls for cls in others if getattr(cls, "__name__", "") in result.replaced]
@@ -35,7 +40,8 @@ class Elsewhere:
             own = [f.mistake.id for cls in lent for f in self.severe(cls)]
             ids = sorted({*own, *(self.stopped.broken[cls] for cls in lent if cls in self.stopped.broken)})
             result.inherited += [id for id in ids if id not in result.inherited]
-            result.verdict = "mistake" if ids else "unknown mismatch"
+            is_told = all(any(f"Its {cls.__name__} {UNUSABLE}" in limit for limit in result.limits) for cls in lent)
+            result.verdict = "mistake" if ids else result.verdict if is_told else "unknown mismatch"
         result.unreported = self.unreported(result.inherited)
         return result
 
