@@ -30,8 +30,9 @@ class Elsewhere:
         """Parts of other files, which have no result of their own."""
 
     def with_parts(self, result: Result, value: Any) -> Result:
-        """What is right but for a part of another file, which has no report here, is not called right, unless it says that
-        the part stops.
+        """What is right but for a part of another file, which has no report here, is not called right.
+
+        Unless it says that the part stops.
         """
         home = getattr(value, "__module__", "")
         others = [cls for cls in self.library.guesses if getattr(cls, "__module__", home) != home]
