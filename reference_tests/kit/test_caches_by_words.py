@@ -91,3 +91,41 @@ def test_a_cache_that_must_be_given_is_none_at_first(old, new, ids, tmp_path):
     found = check_text("from typing import Optional\n" + MUST_BE_GIVEN.replace(old, new), tmp_path)
     assert found["CausalSelfAttention"].ids == ids
     assert not any(result.unexplained or result.replaced for result in found.values()), found
+
+
+STORED = """
+class Store(nn.Module):
+    def __init__(self, max_batch, max_len, n_heads, head_dim):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(max_batch, n_heads, max_len, head_dim), persistent=False)
+        self.register_buffer("values", torch.zeros(max_batch, n_heads, max_len, head_dim), persistent=False)
+
+    def update(self, start, k, v):
+        end = start + k.shape[2]
+        self.keys[: len(k), :, start:end] = k
+        self.values[: len(k), :, start:end] = v
+        return self.keys[: len(k), :, :end], self.values[: len(k), :, :end]
+
+class GroupedQueryAttention(nn.Module):
+    def __init__(self, dim, n_heads, n_kv_heads):
+        super().__init__()
+        self.n_heads, self.n_kv_heads, self.width = n_heads, n_kv_heads, dim // n_heads
+        self.wq, self.wo = nn.Linear(dim, dim), nn.Linear(dim, dim)
+        self.wk, self.wv = nn.Linear(dim, n_kv_heads * self.width), nn.Linear(dim, n_kv_heads * self.width)
+
+    def forward(self, x, mask=None, start_pos=0, kv_cache: Store = None):
+        q = self.wq(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+        k, v = (w(x).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2) for w in (self.wk, self.wv))
+        if kv_cache is not None:
+            k, v = kv_cache.update(start_pos, k, v)
+        k, v = (y.repeat_interleave(self.n_heads // self.n_kv_heads, 1) for y in (k, v))
+        scores = q @ k.mT / math.sqrt(self.width)
+        scores = scores if mask is None else scores + mask
+        return self.wo((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "ids"), [("", "", []), ("start:end] = v", "start:end] = k", ["K1"])])
+def test_a_store_of_shared_heads_has_as_many_as_there_are_keys(old, new, ids, tmp_path):
+    result = check_text(STORED.replace(old, new), tmp_path)["GroupedQueryAttention"]
+    assert result.severe == ids and not result.limits, result

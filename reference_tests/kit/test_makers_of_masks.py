@@ -301,3 +301,24 @@ def test_what_makes_a_mask_if_it_is_asked_to_is_asked_to(diagonal, ids, tmp_path
 def test_what_gives_masks_all_their_axes_is_told_how_many_there_are(turned, ids, tmp_path):
     found = check_text(ASKED.replace("DIAGONAL", "1").replace("TURNED", turned), tmp_path)["expand_mask"]
     assert (found.verdict == "matches the builtin", found.ids) == (not ids, ids), found
+
+
+OF_MORE_THAN_ONE = """
+def causal_mask(seqlen, device):
+    if seqlen > 1:
+        mask = torch.full((1, 1, seqlen, seqlen), -math.inf, device=device)
+        return mask.triu(FIRST)
+    return None
+
+def future_mask(size):
+    if size == 1:
+        return None
+    return torch.ones(size, size).tril(LAST) == 1
+"""
+
+
+@pytest.mark.parametrize(("first", "last", "ids"), [("1", "0", []), ("2", "1", ["A6"]), ("0", "-1", ["A6"])])
+def test_one_token_needs_no_mask(first, last, ids, tmp_path):
+    found = check_text(OF_MORE_THAN_ONE.replace("FIRST", first).replace("LAST", last), tmp_path)
+    assert [*found] == ["causal_mask", "future_mask"]
+    assert all((result.kind, result.severe) == ("CausalMask", ids) for result in found.values()), found

@@ -439,3 +439,30 @@ def test_of_an_adam_weight_decay_is_a_part_of_the_gradient(old, new, kind, ids, 
     assert old in ADAM
     (result,) = check_text(ADAM.replace(old, new, 1), tmp_path).values()
     assert (result.kind, result.ids) == (kind, ids), result
+
+
+WITH_NAMES = """
+class AdamW:
+    def __init__(self, named_parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
+        self.lr, self.eps, self.t = lr, eps, 0
+        self.b1, self.b2 = betas
+        self.kept = []
+        for name, p in named_parameters:
+            shrinks = not name.endswith("bias") and "norm" not in name
+            self.kept.append((p, torch.zeros_like(p), torch.zeros_like(p), weight_decay * shrinks))
+
+    @torch.no_grad()
+    def step(self):
+        self.t += 1
+        for p, m, v, decay in self.kept:
+            p *= 1 - self.lr * decay
+            m += (1 - self.b1) * (p.grad - m)
+            v += (1 - self.b2) * (p.grad**2 - v)
+            p -= self.lr * m / (1 - self.b1**self.t) / ((v / (1 - self.b2**self.t)).sqrt() + self.eps)
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "ids"), [("", "", []), ("self.lr * decay", "decay", ["O4"])])
+def test_an_optimizer_may_be_given_the_names_of_its_weights(old, new, ids, tmp_path):
+    result = check_text(WITH_NAMES.replace(old, new), tmp_path)["AdamW"]
+    assert (result.kind, result.ids) == ("AdamW", ids), result

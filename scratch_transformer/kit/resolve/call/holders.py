@@ -30,6 +30,10 @@ def makers(made: nn.Module, parameter: inspect.Parameter, settings: Mapping[str,
     for cls in _classes(namespace, type(made).__module__, said):
         if not SEVERAL.search(said):
             yield partial(_made, cls, settings, namespace)
+            if settings.get("num_kv_heads", settings.get("num_heads")) != settings.get("num_heads"):
+                width = settings["d_model"] // settings["num_heads"]
+                shared = {**settings, "num_heads": settings["num_kv_heads"], "d_k": settings.get("d_k", width)}
+                yield partial(_made, cls, shared, namespace)
         if count:
             yield partial(_one_each, count, cls, {**settings, "num_layers": 1}, namespace)
     if not said or re.search(r"dict", said, re.IGNORECASE):

@@ -60,6 +60,7 @@ def _readings(function: Callable[..., Any], kind: Kind, pad: int) -> list[Callab
     if kind.name == "CausalMask":
         asked = dict.fromkeys(causal_flags(parameters_of(function), alone=True), True)
         found = _of_lengths(functools.partial(function, **asked) if asked else function, required)
+        found = [_with_none_for_one(reading) for reading in found]
         for reading in found:
             vars(reading)["reads"] = function
         return found
@@ -111,6 +112,17 @@ def _of_lengths(function: Callable[..., Any], required: list[str]) -> list[Calla
     is_number = any(s in ("max_len", "num_heads") for s in settings_of(name)) or not input_of(name, ("ids",))
     by_number: Callable[..., Any] = lambda length: function(**{name: length})  # noqa: E731
     return [by_number, *by_ids] if is_number else [*by_ids, by_number]
+
+
+def _with_none_for_one(mask: Callable[..., Any]) -> Callable[..., Any]:
+    """What gives no mask to one token, from which there is nothing to hide, as what it says of the first of two."""
+
+    def reading(length: int) -> Any:
+        found = mask(length)
+        of_two = mask(2) if found is None and length == 1 else None
+        return of_two[..., :1, :1] if isinstance(of_two, Tensor) and of_two.dim() > 1 else found
+
+    return reading
 
 
 def _of_ids(

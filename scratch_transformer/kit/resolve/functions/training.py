@@ -38,7 +38,11 @@ def is_optimizer(thing: Any) -> bool:
     if not isinstance(thing, type) or issubclass(thing, nn.Module) or schedules.optimizer_of(thing):
         return False
     first = next((p.name for p in parameters_of(thing) if p.name != "self"), "")
-    return callable(getattr(thing, "step", None)) and plain(first).startswith("param")
+    return callable(getattr(thing, "step", None)) and OF_PARAMETERS.match(plain(first)) is not None
+
+
+OF_PARAMETERS = re.compile("(named)?param")
+"""How that is called which an optimizer is made with: the parameters, or these with their names."""
 
 
 def kind_of_optimizer(thing: Any) -> str:
@@ -166,9 +170,11 @@ def _stepping(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
     options |= _by_default(cls, options, settings)
     options |= {p.name: (settings["beta1"], settings["beta2"]) for p in parameters_of(cls) if plain(p.name) == "betas"}
 
+    is_named = any(plain(p.name).startswith("named") for p in parameters_of(cls)[:1])
+
     def steps(weights: Tensor, gradients: Tensor) -> Tensor:
         parameter = nn.Parameter(weights.clone())
-        optimizer, found = cls([parameter], **options), []
+        optimizer, found = cls([("weight", parameter) if is_named else parameter], **options), []
         for gradient in gradients:
             parameter.grad = gradient.clone()
             with torch.no_grad():
