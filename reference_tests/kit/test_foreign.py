@@ -3,6 +3,8 @@
 import linecache
 
 import pytest
+import torch
+from torch import nn
 
 from reference_tests.kit.learners.checked import reported
 from scratch_transformer.kit.resolve import foreign
@@ -408,3 +410,23 @@ def sample(model, num_tokens=100):
 def test_what_is_only_told_how_much_to_write_is_given_nothing_to_write_with():
     assert foreign.writes_alone(generate, "GreedyDecoding") == "it is given no model and no words"
     assert foreign.writes_alone(sample, "GreedyDecoding") == foreign.writes_alone(generate, "CausalMask") == ""
+
+
+class OfPointwiseConvolutions(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.wide, self.narrow = (nn.Parameter(torch.randn(n, m)) for n, m in ((d_ff, d_model), (d_model, d_ff)))
+
+    def forward(self, x):
+        inner = torch.nn.functional.conv1d(x.mT, self.wide.unsqueeze(-1)).relu()
+        return torch.nn.functional.conv1d(inner, self.narrow[..., None]).mT
+
+
+class OfConvolutions(OfPointwiseConvolutions):
+    def forward(self, x):
+        return torch.nn.functional.conv1d(x.mT, self.wide.unflatten(0, (-1, 3)).mT, padding=1).mT
+
+
+def test_a_matrix_with_one_more_axis_is_no_kernel_of_several_places():
+    assert foreign.why_not(OfPointwiseConvolutions) == ""
+    assert foreign.why_not(OfConvolutions) == "convolutional: conv1d"

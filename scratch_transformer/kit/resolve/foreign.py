@@ -463,8 +463,13 @@ def _leaves_out(node: ast.AST) -> bool:
     return is_value and any(isinstance(value, ast.Constant) and value.value is ... for value in values)
 
 
+OF_ONE_PLACE = re.compile(r"\.unsqueeze\((dim=)?(-1|2)\)$|\[(\.\.\.|:, :), None\]$")
+
+
 def _is_pointwise(call: ast.Call) -> bool:
-    """A convolution with a kernel of one position is a linear layer."""
+    """A convolution with a kernel of one position is a linear layer, F.conv1d(x, matrix.unsqueeze(-1)) too."""
+    if any(OF_ONE_PLACE.search(ast.unparse(kernel)) for kernel in call.args[1:2] if last_name(call.func)[0] == "c"):
+        return True
     given = [word.value for word in call.keywords if word.arg == "kernel_size"] or call.args[2:3]
     return any(isinstance(value, ast.Constant) and value.value == 1 for value in given)
 
