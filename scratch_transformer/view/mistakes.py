@@ -6,7 +6,7 @@ from typing import Any
 
 from scratch_transformer.kit.kinds.attention import OF_ANOTHER
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.attention import ATTENTION
+from scratch_transformer.kit.mistakes.attention import ATTENTION, SPLIT_ALONE
 from scratch_transformer.kit.mistakes.blocks import BLOCKS
 from scratch_transformer.kit.mistakes.decoding import AT_THE_FIRST, DECODING
 from scratch_transformer.kit.mistakes.embedding import EMBEDDING
@@ -64,7 +64,7 @@ NO_FORMS = {
     ("A4", "filled with +inf"): UNKNOWN,
     ("A7", "queries instead of keys, in the target"): "the page does it on both sides",
     ("A7", "queries instead of keys, in the source"): "the page does it on both sides",
-    **{("A13", f"the {which} alone"): UNKNOWN for which in ("queries", "keys", "values")},
+    **{("A13", form): UNKNOWN for form in SPLIT_ALONE},
     ("A13", "heads stay behind the tokens: those of one token attend to each other, and tokens never do"): UNKNOWN,
     ("A13", "one head of all features"): UNKNOWN,
     ("A13", "one head of all features, merged as if there were several"): UNKNOWN,

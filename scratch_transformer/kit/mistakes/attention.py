@@ -18,6 +18,8 @@ AMONG_HEADS = "heads stay behind the tokens: those of one token attend to each o
 """A form of A13, of scores (batch, length, heads, heads)."""
 ONE_HEAD = "one head of all features"
 ONE_TURNED = "one head of all features, merged as if there were several"
+SPLIT_ALONE = {f"the {which} alone": f"view of {which}" for which in ("queries", "keys", "values")}
+"""Forms of A13: how the recipe splits heads then."""
 NEAR_ZERO = "filled with a number near 0, which is far from -∞"
 OUTPUT_ALONE = "of the output projection alone, where a config says so"
 OF_THE_MODEL = "divided by √(d_model / h), whatever width the heads are cut from"
@@ -389,7 +391,7 @@ print("after one call:", mask)
         mathematics="right: head h of token t has the features h·d_k … (h+1)·d_k - 1 of token t",
         changes={
             "": {"split": "view"},
-            **{f"the {which} alone": {"split": f"view of {which}"} for which in ("queries", "keys", "values")},
+            **{form: {"split": split} for form, split in SPLIT_ALONE.items()},
             "every h-th feature": {"split": "interleaved"},
             AMONG_HEADS: {"split": "behind the tokens", "merge": "as they are"},
             ONE_HEAD: {"split": "not at all"},

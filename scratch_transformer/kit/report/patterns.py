@@ -12,6 +12,7 @@ from scratch_transformer.kit.mistakes.attention import (
     ONE_TURNED,
     OWN_VALUE,
     POOLED,
+    SPLIT_ALONE,
     TARGET_ONLY,
     WEIGHTS_APART,
 )
@@ -111,6 +112,7 @@ GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
 TWO_SUBLAYERS = [*itertools.combinations(("first", "second", "third"), 2)]
 NETWORK_CALLED = r"(?i)self\.(\w*(feed|ffn|fnn|mlp|network)|ff|fc|lin)\w*\("
 SHIFTED = r"\+ *self\.(?!\w*eps)"
+OF_ONE_SPLIT = r"(?i)^\s*x?{}\w* *=[^=].*(view|reshape)\((?!.*(transpose|permute|swapaxes))"
 ONE_HEADS = (ONE_HEAD, ONE_TURNED, f"{ONE_HEAD}, with √d_k of several")
 PRODUCTS = r" @ |matmul\(|bmm\(|einsum\(|scaled_dot_product_attention\("
 FIRST_POSITIONS = r"(?i)(cos|sin|freq|cis|pe|pos|rope|rot|table|angle)\w*\[(:, *)?: *[a-z]"
@@ -143,13 +145,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A38", OWN_VALUE): rf"{WEIGHED}|(att|weight|prob|score)\w*(\[.*\]|\.\w+\(.*\))? \*",
     ("A23", "features before heads"): r"stack\(.*-1\)",
     ("A17", ""): r"self\.\w*(att|weight|score|prob)\w* *= *(?!nn\.|None)",
-    **{
-        (
-            "A13",
-            f"the {which} alone",
-        ): rf"(?i)^\s*x?{which[0]}\w* *=[^=].*(view|reshape)\((?!.*(transpose|permute|swapaxes))"
-        for which in ("queries", "keys", "values")
-    },
+    **{("A13", form): OF_ONE_SPLIT.format(form.removeprefix("the ")[0]) for form in SPLIT_ALONE},
     **{("A13", form): rf"(?i)^\s*q\w*(, *\w+)* *=[^=]|{PRODUCTS}" for form in ONE_HEADS},
     ("P2", "the cosine has the next exponent"): r"cos\(.*(10_?000|1e4|pow|exp)|1::2.*cos\((?!.*1::2)",
     ("A4", ""): r"masked_fill_?\(.*(?i:eps|tiny|1e-\d)|^(?!.*mask\w*[^*=]*\* *\w*mask).*"

@@ -11,14 +11,12 @@ from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.report.finding import FINE, Result
 from scratch_transformer.kit.resolve.library.library import Library
+from scratch_transformer.kit.resolve.trials.match import UNUSABLE
 from scratch_transformer.kit.results.inherited import what_else
 from scratch_transformer.kit.results.locating import located
 from scratch_transformer.kit.results.parts import of_part
 from scratch_transformer.kit.results.stopped import Stopped
 from scratch_transformer.kit.results.whole import Whole
-
-UNUSABLE = "cannot be used"
-"""What is said of a part that stops, beside why."""
 
 
 class Elsewhere:
@@ -41,7 +39,7 @@ class Elsewhere:
             own = [f.mistake.id for cls in lent for f in self.severe(cls)]
             ids = sorted({*own, *(self.stopped.broken[cls] for cls in lent if cls in self.stopped.broken)})
             result.inherited += [id for id in ids if id not in result.inherited]
-            is_told = all(any(f"Its {cls.__name__} {UNUSABLE}" in limit for limit in result.limits) for cls in lent)
+            is_told = all(any(UNUSABLE.format(cls.__name__) in limit for limit in result.limits) for cls in lent)
             result.verdict = "mistake" if ids else result.verdict if is_told else "unknown mismatch"
         result.unreported = self.unreported(result.inherited)
         return result

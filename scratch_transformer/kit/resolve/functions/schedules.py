@@ -176,9 +176,10 @@ def optimizer_of(thing: Any) -> type | None:
     """That of torch's whose steps a class takes that warms up by itself: class NoamAdam(torch.optim.Adam)."""
     if not (isinstance(thing, type) and issubclass(thing, torch.optim.Optimizer)):
         return None
-    is_told = any("warmup" in settings_of(p.name)[:1] for p in parameters_of(thing))
-    of_torch = (base for base in thing.__mro__[1:-1] if base.__module__.startswith("torch.optim."))
-    return next((base for base in of_torch if is_told and base is not torch.optim.Optimizer), None)
+    if not any("warmup" in settings_of(p.name)[:1] for p in parameters_of(thing)):
+        return None
+    of_torch = (base for base in thing.__mro__[1:] if base.__module__.startswith("torch.optim."))
+    return next((base for base in of_torch if base is not torch.optim.Optimizer), None)
 
 
 def rate_of(thing: Any, settings: Mapping[str, Any]) -> float:

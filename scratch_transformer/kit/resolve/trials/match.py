@@ -61,6 +61,8 @@ LEAST_TRIED = 2
 """Ways to call, of which the first may stop, however little time is left: forward(x, y) may take memory first."""
 MOST_SUPPLIED = 3
 """Parts of one component that the reference may stand in for."""
+UNUSABLE = "Its {} cannot be used"
+"""What is said of such a part that stops, beside why."""
 MOST_REPLACED, LEAST_SECONDS = 3, 1.0
 """Times and seconds of computing, for a component whose unclear parts the reference stands in for."""
 
@@ -103,7 +105,7 @@ def _with_reference(
             return again  # with the part mended, it stops for this
         if again.candidate is None or not again.beats(best) or _is_hollow(again.candidate.made, fault[2], kind):
             continue
-        note = f"Its {fault[0]} cannot be used ({why}); the reference's was put in its place."
+        note = f"{UNUSABLE.format(fault[0])} ({why}); the reference's was put in its place."
         again.candidate.limits.append(note)
         again.candidate.replaced.append(fault[0])
         best = again
