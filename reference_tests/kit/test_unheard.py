@@ -3,7 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, WIDTH_OF_HEADS
+from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, PART_DROPS_ANYWAY, WIDTH_OF_HEADS
 from scratch_transformer.kit.report.finding import FINE
 
 ATTENTION = """
@@ -54,3 +54,61 @@ def test_what_is_told_to_drop_nothing_is_to_drop_nothing(handed, forms, tmp_path
     found = [one for one in result.mistakes if one.id == "B29"]
     assert [(one.form, one.severity) for one in found] == [(form, "mistake") for form in forms], result
     assert all("TransformerEncoderLayer(" in one.shown for one in found)
+
+
+LAYER = """
+class FeedForward(nn.Module):
+    def __init__(self, d_model, d_ff, dropout=0.1):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Dropout(dropout), nn.Linear(d_ff, d_model))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, nhead, d_ff, dropout=0.1):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(d_model, nhead, ATTENTION batch_first=True)
+        self.ff = FeedForward(FF)
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(2))
+        self.dropout = nn.Dropout(DROPOUT)
+
+    def forward(self, x):
+        x = self.norms[0](x + self.dropout(self.attention(x, x, x, need_weights=False)[0]))
+        return self.norms[1](x + self.dropout(self.ff(x)))
+"""
+
+
+@pytest.mark.parametrize(
+    "attention, ff, dropout, shown",
+    [
+        ("dropout,", "d_model, d_ff, dropout", "dropout", []),
+        ("dropout=dropout,", "d_model, d_ff", "dropout", ["self.ff = FeedForward(d_model, d_ff)"]),
+        ("0.1,", "d_model, d_ff, dropout=dropout", "dropout", ["nn.MultiheadAttention(d_model, nhead, 0.1,"]),
+        ("dropout,", "d_model, d_ff, dropout", "0.1", ["self.dropout = nn.Dropout(0.1)"]),
+        ("", "d_model, d_ff, dropout", "dropout", []),
+    ],
+)
+def test_every_part_of_what_is_told_to_drop_nothing_is_told_so(attention, ff, dropout, shown, tmp_path):
+    written = LAYER.replace("ATTENTION", attention).replace("FF)", f"{ff})").replace("DROPOUT", dropout)
+    result = check_text(written, tmp_path)["EncoderLayer"]
+    found = [one for one in result.mistakes if one.id == "B29"]
+    assert [(one.form, one.severity) for one in found] == [(PART_DROPS_ANYWAY, "harmless") for _ in shown], result
+    assert all(line in one.shown for line, one in zip(shown, found, strict=True)), found
+    assert result.verdict in FINE, result
+
+
+def test_several_probabilities_are_each_told_to_their_own(tmp_path):
+    """attn_drop is another one: what is told 0 of them is what is called dropout."""
+    of_two = LAYER.replace(
+        "d_ff, dropout=0.1):\n        super().__init__()\n        self.attention",
+        "d_ff, dropout=0.1, attn_drop=0.1):\n        super().__init__()\n        self.attention",
+    )
+    written = (
+        of_two.replace("ATTENTION", "attn_drop,")
+        .replace("FF)", "d_model, d_ff, dropout)")
+        .replace("DROPOUT", "dropout")
+    )
+    result = check_text(written, tmp_path)["EncoderLayer"]
+    assert "attn_drop" in written and "B29" not in result.ids, result

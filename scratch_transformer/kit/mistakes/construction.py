@@ -26,6 +26,7 @@ OF_NAMES = "Give each a name of its own, and hand both on."
 WIDTH_OF_HEADS = "the width of a head, which follows from d_model and the number of heads"
 WIDTH_OF_MEMORY = "the width of the encoder's output, which is taken to be the decoder's"
 DROPS_ANYWAY = "dropout: what it makes drops as much whatever it is told"
+PART_DROPS_ANYWAY = "dropout: a part drops as much whatever the whole is told"
 UNHEARD_FLAG = "a flag that changes nothing"
 OTHER_THAN_ASKED = "a flag that asks for something else than is done"
 """Forms of B29 that no size of the whole is."""
@@ -287,12 +288,13 @@ print("three layers that add one, to zero:", through(0, [lambda x: x + 1] * 3))
         fix="Hand it on, FeedForward(d_model, d_ff); keep it, self.d_model = d_model, for forward; or leave it out of "
         "the constructor.",
         source="Vaswani et al. 2017, table 3: N, d_model, d_ff and h are chosen",
-        severities={WIDTH_OF_HEADS: "harmless", UNHEARD_FLAG: "harmless"},
+        severities={WIDTH_OF_HEADS: "harmless", UNHEARD_FLAG: "harmless", PART_DROPS_ANYWAY: "harmless"},
         fixes={
             UNHEARD_FLAG: "Do what it says, if self.flag: … else: …; or leave it out of the constructor.",
             OTHER_THAN_ASKED: "Do what it says, if self.norm_first: x = x + f(norm(x)) else: x = norm(x + f(x)); or "
             "leave it out of the constructor.",
             DROPS_ANYWAY: "Hand it on: nn.TransformerEncoderLayer(d_model, nhead, d_ff, dropout=dropout).",
+            PART_DROPS_ANYWAY: "Hand it on: FeedForward(d_model, d_ff, dropout).",
             WIDTH_OF_MEMORY: "Hand it on to what makes keys and values of the encoder's output, or to kdim "
             "and vdim of nn.MultiheadAttention; or leave it out of the constructor.",
         },

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import re
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import parameters_of
+from scratch_transformer.kit.definitions import is_own, line_at, nodes_of, parameters_of
 from scratch_transformer.kit.judge.detectors.dropout import is_random
+from scratch_transformer.kit.judge.detectors.told import CONFIG
+from scratch_transformer.kit.judge.frames import DONE_AT
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.training import in_training
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, WIDTH_OF_HEADS, WIDTH_OF_MEMORY
+from scratch_transformer.kit.mistakes.construction import (
+    DROPS_ANYWAY,
+    PART_DROPS_ANYWAY,
+    WIDTH_OF_HEADS,
+    WIDTH_OF_MEMORY,
+)
+from scratch_transformer.kit.syntax import arguments_of, is_open
 
 WIDTH = re.compile(r"d_?k|d_?head|head_?(dim|size|width)|dim_?(per_?)?head|attention_head_size|dim_?k", re.IGNORECASE)
 """What tutorials call the width of a head."""
@@ -26,6 +36,8 @@ OF_ENCODER = re.compile(
 """The width of what an encoder gives, where a decoder's need not be the same."""
 ODD = 7
 """A width of heads that nobody has."""
+DROP = re.compile(r"(?i)drop|\bp\b|_p\b")
+"""What a probability of dropout is called."""
 
 
 def width_of_heads(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -77,6 +89,44 @@ def probability(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     if torch.equal(first, second):
         said = "Told dropout = 0, two calls in training mode differ; told 0.5, it drops the same elements."
         yield Finding(MISTAKES["B29"], said, DROPS_ANYWAY)
+        return
+    assert none.module is not None
+    for path, p in _dropping(none.module):
+        if line := _line_untold(none.module, path):
+            said = f"Told dropout = 0, self.{path} drops {p:.0%} all the same. {DONE_AT}{line}"
+            yield Finding(MISTAKES["B29"], said, PART_DROPS_ANYWAY)
+            return
+
+
+def _dropping(module: nn.Module) -> Iterator[tuple[str, float]]:
+    """Where it has a dropout that drops, and how much."""
+    for path, part in module.named_modules():
+        p = getattr(part, "dropout" if isinstance(part, nn.MultiheadAttention) else "p", 0.0)
+        if isinstance(part, (nn.Dropout, nn.MultiheadAttention)) and p > 0:
+            yield path, p
+
+
+def _line_untold(module: nn.Module, path: str) -> str:
+    """The line of the first class on the way there that takes a probability, and makes without one what does so too."""
+    names = path.split(".")
+    parts = [module, *(module.get_submodule(".".join(names[:n])) for n in range(1, len(names) + 1))]
+    parts = [part for part in parts if not isinstance(part, (nn.ModuleList, nn.ModuleDict, nn.Sequential))]
+    for maker, made in itertools.pairwise(map(type, parts)):
+        if is_own(maker) and _takes_probability(maker) and _takes_probability(made):
+            calls = [n for n in nodes_of(maker, ast.Call) if ast.unparse(n.func).rpartition(".")[2] == made.__name__]
+            if untold := [node for node in calls if not _is_told(node)]:
+                return line_at(maker, untold[0])
+    return ""
+
+
+def _takes_probability(cls: type) -> bool:
+    return any(DROP.search(parameter.name) for parameter in parameters_of(cls))
+
+
+def _is_told(node: ast.Call) -> bool:
+    """Whether a call hands on a probability, or what may hold one: a configuration, **arguments."""
+    given = [ast.unparse(one) for one in arguments_of(node)]
+    return is_open(node) or any(DROP.search(one) or CONFIG.search(one) for one in given)
 
 
 def _in_training(session: Session, candidate: Candidate) -> Tensor:
