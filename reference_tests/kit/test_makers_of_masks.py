@@ -255,6 +255,25 @@ def test_each_of_several_masks_is_judged(change, name, ids, tmp_path):
     assert all(not result.severe for one, result in results.items() if one not in EACH)
 
 
+EXPANDED = """
+def masks_of_both(source, target):
+    source_mask = (source != 0).unsqueeze(ROWS).expand(-1, source.size(1), source.size(1))
+    target_mask = torch.ones(1, target.size(1), target.size(1)).tril(DIAGONAL)
+    THEN
+    return source_mask, target_mask
+"""
+LOST = "target_mask.masked_fill((target == 0)[:, None], 0)"
+
+
+@pytest.mark.parametrize("rows, diagonal, then, ids", [
+    ("1", "0", "pass", ([], [])), ("2", "0", "pass", (["A7"], [])), ("1", "1", "pass", ([], ["A6"])),
+    ("1", "0", LOST, ([], ["A24"])),
+])  # fmt: skip
+def test_a_triangle_of_the_targets_length_is_to_hide_no_padding(rows, diagonal, then, ids, tmp_path):
+    results = check_text(EXPANDED.replace("ROWS", rows).replace("DIAGONAL", diagonal).replace("THEN", then), tmp_path)
+    assert tuple(results[f"masks_of_both.{one}_mask"].severe for one in ("source", "target")) == ids, results
+
+
 ALLOWED = """
 import numpy as np
 

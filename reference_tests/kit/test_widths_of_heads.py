@@ -112,3 +112,25 @@ def test_what_shows_with_another_width_alone_is_named(text, old, new, id, said, 
     result = check_text(text.replace(old, new), tmp_path)["Attention"]
     assert [one.id for one in result.mistakes if one.severity == "mistake"] == [id], result
     assert said in " ".join(str(result).split())
+
+
+APART = """
+class Attention(nn.Module):
+    def __init__(self, heads, dim, dim_keys, dim_values):
+        super().__init__()
+        self.dim_keys = dim_keys
+        self.query, self.key = (nn.Parameter(torch.randn(heads, dim, dim_keys)) for _ in range(2))
+        self.value = nn.Parameter(torch.randn(heads, dim, dim_values))
+        self.out = nn.Parameter(torch.randn(heads * dim_values, dim))
+
+    def forward(self, queries, keys, values):
+        q, k, v = queries[:, None] @ self.query, keys[:, None] @ self.key, values[:, None] @ self.value
+        weights = (q @ k.mT / math.sqrt(SCALE)).softmax(-1)
+        return (weights @ v).transpose(1, 2).flatten(2) @ self.out
+"""
+
+
+@pytest.mark.parametrize("scale, ids", [("self.dim_keys", []), ("queries.size(-1) / 3 * 4", ["A1"])])
+def test_values_of_a_width_of_their_own_change_no_scale(scale, ids, tmp_path):
+    result = check_text(APART.replace("SCALE", scale), tmp_path)["Attention"]
+    assert result.severe == ids, result

@@ -164,3 +164,58 @@ def test_of_two_masks_the_second_is_laid_on_what_was_there_before_the_first(laid
         "masked = scores.masked_fill(future, -1e4)",
         put,
     )
+
+
+LAYER_OF_ARRAYS = """
+import numpy as np
+
+
+class LayerNorm:
+    def __init__(self, dim):
+        self.gamma, self.beta = np.ones(dim), np.zeros(dim)
+
+    def forward(self, x):
+        deviation = x - x.mean(-1, keepdims=True)
+        deviation *= self.gamma
+        return deviation / np.sqrt(x.var(-1, keepdims=True) + 1e-5) + self.beta
+
+
+class SelfAttention:
+    def __init__(self, dim, n_heads):
+        assert dim % n_heads == 0
+        self.n_heads = n_heads
+        self.w_q, self.w_k, self.w_v, self.w_o = (np.random.randn(dim, dim) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (np.stack(np.split(x @ w, self.n_heads, -1), 1) for w in (self.w_q, self.w_k, self.w_v))
+        scores = q @ k.swapaxes(-1, -2)
+        scores /= np.sqrt(q.shape[-1])
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        return np.concatenate([*(weights @ v).swapaxes(0, 1)], -1) @ self.w_o
+
+
+class EncoderLayer:
+    def __init__(self, dim, n_heads, hidden):
+        self.attention = SelfAttention(dim, n_heads)
+        self.norm = LayerNorm(dim)
+        self.w1, self.b1 = np.random.randn(dim, hidden), np.zeros(hidden)
+        self.w2, self.b2 = np.random.randn(hidden, dim), np.zeros(dim)
+
+    def forward(self, x):
+        ADDED
+        x = self.norm.forward(x)
+        x = x + np.maximum(x @ self.w1 + self.b1, 0) @ self.w2 + self.b2
+        return self.norm.forward(x)
+"""
+
+
+@pytest.mark.parametrize("added, ids", [
+    ("x += self.attention.forward(x)", {"A12", "B15"}), ("x = x + self.attention.forward(x)", {"B15"}),
+])  # fmt: skip
+def test_lines_of_arrays_are_those_that_make_weights_use_norms_and_change_what_is_given(added, ids, tmp_path):
+    results = check_text(LAYER_OF_ARRAYS.replace("ADDED", added), tmp_path)
+    shown = {one.id: one.shown.strip() for one in results["EncoderLayer"].mistakes if one.severity != "note"}
+    assert shown.keys() == ids, results
+    assert shown["B15"] == "x = self.norm.forward(x)" and shown.get("A12", added) == added
+    assert _shown(results["SelfAttention"], "A14")[0].startswith("self.w_q, ")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from scratch_transformer.kit.definitions import lines_of, nodes_of, source_of
-from scratch_transformer.kit.syntax import DEFINITIONS, nodes_in
+from scratch_transformer.kit.syntax import DEFINITIONS, is_stored, nodes_in
 
 QUOTIENT = re.compile(r"self\.(\w+) ?//? ?self\.(\w+)")
 KEY = "weight_decay"
@@ -104,6 +104,20 @@ def of_no_mask(definition: Any) -> Line | None:
     return None
 
 
+def of_input(definition: Any) -> Line | None:
+    """A12: where forward adds to what it is given, x += y, and no line before gives that name another value."""
+    forward = getattr(definition, "__dict__", {}).get("forward")
+    given = set(inspect.signature(forward).parameters) if inspect.isfunction(forward) else set()
+    for node in nodes_of(forward) if given else ():
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id in given:
+            before = [one for one in nodes_of(forward, ast.Name) if is_stored(one, node.target.id)]
+            if min(one.lineno for one in before) == node.lineno:
+                number = lines_of(forward)[1] - lines_of(definition)[1] + node.lineno - 1
+                line = lines_of(definition)[0][number].rstrip("\n")
+                return Line(number, [re.sub(r"(\w+) (\+|\*)= ", r"\1 = \1 \2 ", line)])
+    return None
+
+
 def of_masks(definition: Any) -> Line | None:
     """A29: where the second of two masks is laid on the scores as they were, masked = scores.masked_fill(…) twice."""
     for body in (getattr(node, "body", None) for node in nodes_of(definition)):
@@ -147,5 +161,5 @@ def of_padding(definitions: Sequence[Any]) -> tuple[Any, Line] | None:
     return None
 
 
-FOUND = {"A19": of_heads, "A24": of_no_mask, "A29": of_masks, "O11": of_keys}
+FOUND = {"A12": of_input, "A19": of_heads, "A24": of_no_mask, "A29": of_masks, "O11": of_keys}
 """By the definition alone."""

@@ -257,7 +257,7 @@ def _patterns(id: str, form: str, target: Any, definitions: Iterable[Any]) -> li
         words = {"name": form.rpartition(".")[2], "form": re.escape(form), "side": side}
         usual = (*(pattern.format(**words) for pattern in OF_NAMES.get(id, ())), *usual)
     if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
-        usual = (rf"({'|'.join(map(re.escape, sorted(norms)))})\(", *usual)
+        usual = (rf"({'|'.join(map(re.escape, sorted(norms)))})(\.forward)?\(", *usual)
     tables = _tables_of_words(definitions) if (id, form) == ("E2", "not scaled") else []
     first = (rf"({'|'.join(map(re.escape, tables))})\(",) if tables else ()  # self.lut, which no name tells
     return [*filter(None, (*first, OF_FORMS.get((id, form)), *usual))]

@@ -101,7 +101,11 @@ OTHERWISE = {
 }  # fmt: skip
 """For what the usual pattern fits nowhere: a norm that has no eps, or calls it something else; base ** exponent; a
 network without any dropout."""
-AT_LAST = {"LN3": r"\.(std|var)\(|sqrt\(", "B7": r"(?i)linear\("}
+AT_LAST = {
+    "LN3": r"\.(std|var)\(|sqrt\(",
+    "B7": r"(?i)linear\(",
+    "A14": r"(?i)self\.w\w*\b[^=]*=.*\.(rand\w*|normal)\(",
+}
 """For what neither fits: what a norm divides by has a line of its own."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""

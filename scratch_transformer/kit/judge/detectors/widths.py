@@ -145,10 +145,15 @@ def _misfit(session: Session, other: Candidate, name: str, told: str) -> Finding
 
 
 def _is_narrower(narrow: Candidate, session: Session, width: int) -> bool:
-    """Whether all of queries, keys and values are, of tokens that are as wide as before."""
+    """Whether all of queries, keys and values are, of tokens that are as wide as before.
+
+    A matrix for each head, (heads, d_model, d_k), is as wide as it is told: no width is shared among them.
+    """
     before, rows = session.candidate.inventory(), 0
     for name, shape in narrow.inventory().items():
         was = before.get(name, ())
+        if len(shape) > 2 and shape != was:
+            return False
         if len(shape) == len(was) == 2 and shape != was:
             rows += shape[0] if shape[1] == was[1] == session.settings["d_model"] else 0
     return rows == OF_A_HEAD * width

@@ -12,18 +12,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.definitions import tree_of
+from scratch_transformer.kit.definitions import nodes_of, tree_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.functions import mask_makers
 from scratch_transformer.kit.resolve.names.words import plain
-from scratch_transformer.kit.syntax import inside
+from scratch_transformer.kit.syntax import inside, last_name, nodes_in
 
 KINDS = ("TargetMask", "PaddingMask", "CausalMask")
 OF_FUTURE = re.compile(r"causal|future|ahead|subsequent|tri")
 OF_TARGET = re.compile(rf"{OF_FUTURE.pattern}|tgt|trg|target|dec")
 OF_SOURCE = re.compile(r"src|source|^enc|^mem")
 """Of what may hide nothing at all, as no source hides its future."""
+SIZES = {"size", "shape", "device"}
+"""What is read of ids that no number of theirs goes into."""
 BESIDE = 2
 """How many words more the other side's sentences have."""
 
@@ -55,6 +57,20 @@ def _one(function: Any, name: str, index: int) -> Any:
     return mask
 
 
+def _expanded(mask: Tensor) -> bool:
+    """Whether one row stands for all queries, or one column for all keys, in a mask with as many of both."""
+    return any(torch.equal(mask, one.expand_as(mask)) for one in (mask[..., :1, :], mask[..., :1]))
+
+
+def measured_alone(function: Any, name: str) -> bool:
+    """Whether a function reads nothing of these ids but how many there are: what it makes of them hides no padding."""
+    nodes = nodes_of(function)
+    read = [node for node in nodes_in(nodes[:1], ast.Name) if node.id == name]
+    held = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in SIZES}
+    held |= {one for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "len" for one in node.args}
+    return bool(read) and held.issuperset(read)
+
+
 def kinds_of(function: Any) -> tuple[str, ...]:
     """What one of several masks may be: its shape tells, and its name what is likely."""
     name = plain(function.output)
@@ -80,9 +96,10 @@ def readings(function: Any, kind: Kind, pad: int) -> list[Callable[..., Any]]:
             output = function(**given(ids, side, is_turned), **rest)
             axes = output.dim() if isinstance(output, Tensor) else 0
             is_square = axes > 2 and output.shape[-1] == output.shape[-2] and len(output) == len(ids)
+            is_square = is_square and not _expanded(output)
             is_own = axes > 1 and len(output) == len(ids)
             is_own &= ids.shape[1] in output.shape[-1:] or output.shape[-2:] == (ids.shape[1], 1)
-            if not is_own or is_square != (kind.name == "TargetMask"):
+            if not is_own or is_square != (kind.name == "TargetMask") or (is_square and measured_alone(function, side)):
                 raise CannotCall("it is a mask of another sort")
             return output
 
