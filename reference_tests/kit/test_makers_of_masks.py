@@ -274,6 +274,20 @@ def test_a_triangle_of_the_targets_length_is_to_hide_no_padding(rows, diagonal, 
     assert tuple(results[f"masks_of_both.{one}_mask"].severe for one in ("source", "target")) == ids, results
 
 
+OF_PADDING = """
+def create_target_mask(tgt_pad_mask):
+    B, T = tgt_pad_mask.shape
+    later = torch.ones((1, 1, T, T)).tril(DIAGONAL) == 1
+    return tgt_pad_mask.reshape(B, 1, 1, T) & later
+"""
+
+
+@pytest.mark.parametrize("diagonal, ids", [("0", []), ("1", ["A6"])])
+def test_the_targets_mask_may_be_made_of_that_of_its_padding(diagonal, ids, tmp_path):
+    result = check_text(OF_PADDING.replace("DIAGONAL", diagonal), tmp_path)["create_target_mask"]
+    assert (result.kind, result.severe) == ("TargetMask", ids), result
+
+
 ALLOWED = """
 import numpy as np
 

@@ -128,6 +128,37 @@ def test_what_draws_may_have_to_be_told_how_long_a_text_the_model_takes(window, 
     assert found["generate.sampling"].severe == ids
 
 
+ENDS = """
+def continued(model, context, stop_token_ids, max_gen_seq_length=9, temperature=1.0, repetition_penalty=1.0):
+    for _ in range(max_gen_seq_length):
+        logits = model(context, last_alone=True) / temperature
+        if repetition_penalty != 1:
+            for word in set(context.view(-1).tolist()):
+                logits[..., word] PENALTY
+        word = torch.multinomial(logits.softmax(-1), 1)
+        context = torch.cat((context, word), dim=1)
+        if any(word.item() == one for one in stop_token_ids):
+            break
+    return context
+"""
+
+
+@pytest.mark.parametrize("penalty, ids", [("/= repetition_penalty", ["S5"]), (
+    "*= repetition_penalty ** (1 - 2 * (logits[..., word].item() > 0))", []
+)])  # fmt: skip
+def test_what_draws_may_be_told_of_several_ends_and_of_a_context(penalty, ids, tmp_path):
+    text = ENDS.replace("PENALTY", penalty)
+    found = results(text, tmp_path, "continued.sampling")["continued.sampling"]
+    assert (found.kind, found.severe) == ("Sampling", ids)
+    assert all("/= repetition_penalty" in one.shown for one in found.mistakes)
+
+
+@pytest.mark.parametrize("share, ids", [("scores / tau", []), ("scores * tau", ["S1"])])
+def test_a_softmax_of_a_temperature_that_it_must_be_told_draws(share, ids, tmp_path):
+    text = f"def softmax_with_temp(scores, tau):\n    return torch.softmax({share}, dim=-1)\n"
+    assert results(text, tmp_path, "softmax_with_temp")["softmax_with_temp"].severe == ids
+
+
 def test_what_a_function_draws_is_where_that_begins_below_its_decorators(tmp_path):
     text = FUNCTION.replace("def generate", "@torch.no_grad()\ndef generate")
     where = results(text, tmp_path, "generate.sampling")["generate.sampling"].where

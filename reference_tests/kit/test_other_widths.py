@@ -56,3 +56,25 @@ def test_a_model_that_scores_no_words_is_said_to(wide, is_said, tmp_path):
     found = check_text(MODEL.replace("WIDE", wide), tmp_path)["MiniGPT"]
     assert found.verdict == "unknown mismatch"
     assert any("no score for each of the" in limit for limit in found.limits) == is_said
+
+
+MULTIPLE = """
+class FeedForward(nn.Module):
+    def __init__(self, dim: int, hidden_dim: int, multiple_of: int, ffn_dim_multiple: Optional[float]):
+        super().__init__()
+        width = hidden_dim if ffn_dim_multiple is None else int(ffn_dim_multiple * dim)
+        width = multiple_of * ((width + multiple_of - 1) // multiple_of)
+        self.gate, self.up = nn.Linear(dim, width, bias=False), nn.Linear(dim, width, bias=False)
+        self.down = nn.Linear(width, dim, bias=False)
+
+    def forward(self, x):
+        return self.down(GATED)
+"""
+
+
+@pytest.mark.parametrize("gated, ids", [
+    ("F.silu(self.gate(x)) * self.up(x)", []), ("F.silu(self.gate(x) * self.up(x))", ["G5"]),
+])  # fmt: skip
+def test_a_multiple_of_the_width_that_may_be_none_is_none_beside_another_width(gated, ids, tmp_path):
+    text = "from typing import Optional\n" + MULTIPLE.replace("GATED", gated)
+    assert check_text(text, tmp_path)["FeedForward"].severe == ids

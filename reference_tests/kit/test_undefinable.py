@@ -45,12 +45,15 @@ def checked(text, folder, name=""):
 
 
 @pytest.mark.long
-def test_a_base_that_is_called_is_said_of_the_class_and_of_what_is_made_of_it(tmp_path):
-    report = checked(NETWORK + LAYER, tmp_path)
+@pytest.mark.parametrize("base, said", [
+    ("nn.Module()", "without brackets"), ("torch.Module", "which torch does not have"),
+])  # fmt: skip
+def test_a_base_that_is_none_is_said_of_the_class_and_of_what_is_made_of_it(base, said, tmp_path):
+    report = checked(NETWORK.replace("nn.Module()", base) + LAYER, tmp_path)
     found = {result.name: result for result in report.results}
     (mistake,) = found["FeedForward"].mistakes
     assert (mistake.id, mistake.put) == ("B26", ["class FeedForward(nn.Module):"])
-    assert "without brackets" in mistake.evidence and mistake.shown in NETWORK
+    assert said in mistake.evidence and mistake.shown == f"class FeedForward({base}):"
     assert (found["EncoderLayer"].verdict, found["EncoderLayer"].inherited) == ("mistake", ["B26"])
     assert report.status() == 1
 

@@ -69,7 +69,7 @@ RIGHT = """
         return torch.optim.AdamW([dict(params=ends, lr=head_lr), dict(params=rest, lr=lr)], weight_decay=weight_decay)
 
 
-def optimizer_of(model, lr, weight_decay):
+def optimizer_of(model, lr, weight_decay, fused):
     inside = [p for layer in model.layers for p in layer.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() < 2]
     groups = [

@@ -162,6 +162,13 @@ def test_names_mean_what_the_others_leave(names, expected):
     assert {name: values(name) for name in names} == expected
 
 
+@pytest.mark.parametrize("names", [["src_dim", "tgt_dim", "d_model"], ["input_dim", "output_dim", "d_model"]])
+def test_what_each_side_is_as_wide_as_is_its_vocabulary_beside_the_width(names):
+    values = Values({"d_model": 12, "d_ff": 17, "num_heads": 3, "src_vocab_size": 11, "tgt_vocab_size": 13}, {})
+    values.reserve(names)
+    assert [values(name) for name in names] == [11, 13, 12]
+
+
 def test_a_frozen_table_of_sines_is_no_parameter():
     table = torch.arange(20.0)[:, None] / 10000 ** (torch.arange(0, 12, 2) / 12)
     module = nn.ModuleDict(

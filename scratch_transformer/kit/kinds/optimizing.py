@@ -226,7 +226,7 @@ SAMPLING = Kind(
             *("topkfiltering", "toppfiltering", "topktoppfiltering", "filterlogits", "toplogits", "nucleus"),
             "temperaturesampling",
         ),
-        *("softmaxwithtemperature", "softmaxtemperature", "topplogits", "topklogits"),
+        *("softmaxwithtemperature", "softmaxwithtemp", "softmaxtemperature", "topplogits", "topklogits"),
     ),
     source="Holtzman et al. 2020, sections 3.1 and 3.2; Fan et al. 2018, section 5.4",
     inputs=("logits",),

@@ -56,7 +56,7 @@ PATTERNS: dict[str, str] = {
     "O6": r"/ *(\(|(?![\w.]*warm)[a-z])|cos\(",
     "O7": r"cos\(", "O8": r"warm|return", "O9": r"norm|clamp|clip", "O10": r"sqrt|norm|sum\(", "O11": r"decay",
     "S1": r"(?i)temp|tau|/ *t\b", "S2": r"cumsum", "S3": r"masked_fill|where|\] *= *", "S4": r"topk|sort|\[: *\w*k\b",
-    "S5": r"(?i)[/*]=? *(self\.)?\w*(penal|pen\b)|(penal|pen\b)\w* *[/*]|(div|mul)_?\(.*penal|penal",
+    "S5": r"(?i)[/*]=? *(self\.)?\w*(penal|pen\b)|(penal|pen\b)\w* *[/*]|(div|mul)_?\(.*penal",
     "W1": r"min\(|max\(|rank|merge", "W2": r"special", "W3": r"findall|finditer|split\(|encode\(", "W4": r"\.decode\(",
     "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|(?<!/)/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
@@ -91,7 +91,7 @@ PATTERNS: dict[str, str] = {
 
 
 OTHERWISE = {
-    "T3": r"fill_|smooth",
+    "T3": r"fill_|smooth", "S5": r"penal",
     "LN3": r"/.*\b(std|var|sigma)", "A18": r"dropout", "LN10": r"mean|var", "A14": r"Parameter\(", "P2": r"\*\*",
     "G3": r"view\(|reshape\(|permute\(",
     "B27": r"torch\.tensor\(|\bround\(",

@@ -70,6 +70,8 @@ WIDTHS = {"d_model", "d_ff", "d_out", "vocab_size"}
 """What a linear layer's sizes may be."""
 
 
+OR_NONE = re.compile(r"\bOptional\[|\bNone\b")
+"""In the annotation of what may be left out."""
 OF_NUMBERS = ("dtype", "datatype")
 """What a type of numbers is called."""
 
@@ -251,6 +253,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [shape]
     if not submodules and (widths := _widths_in_turn(wish, values)):
         return [widths]
+    if wish.is_required and meant == "d_ff/d_model" and "d_ff" in values.names and OR_NONE.search(wish.text):
+        return [None]  # beside the width itself, of which it need say nothing
     found = [] if submodules and (wish.use.listed or not is_setting(name)) else numbers(wish, values)
     if word == "eps" and isinstance(default, float) and not found:
         return []

@@ -150,11 +150,11 @@ class Values:
         return f"{side_of(said)}pad"
 
     def _vocabulary(self, name: str) -> str:
-        """The vocabulary that input_dim or output_dim is the size of, where nothing else is that."""
+        """The vocabulary that input_dim or tgt_dim is the size of, where nothing else is that."""
         if "vocab_size" not in settings_of(name)[1:] or plain(name) in ("size", "dim"):
             return ""
-        side = "tgt" if "out" in plain(name) else "src"
-        return "vocab_size" if "vocab_size" in self.own else f"{side}_vocab_size"
+        side = side_of({*words(name)}) or ("tgt_" if "out" in plain(name) else "src_")
+        return "vocab_size" if "vocab_size" in self.own else f"{side}vocab_size"
 
     def _unclear(self, names: Sequence[str]) -> tuple[str, ...]:
         """Beside embed_dim, and where nothing else is the width in between, expand_dim is: only its end is known.

@@ -43,7 +43,7 @@ KEPT = ("config", "cfg", "conf", "hparams", "args")
 STEPS = {"warmup": 8, "total": 40, "d_model": 48, "step": 40}
 OTHERS: dict[str, Any] = {
     "betas": (0.9, 0.95), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "device": "cpu",
-    "(is|use|has|verbose|master)": False,
+    "(is|use|has|verbose|master|fused|foreach|amsgrad)": False,
 }  # fmt: skip
 """How the names of others begin, and what they are given."""
 

@@ -66,7 +66,7 @@ def _readings(function: Callable[..., Any], kind: Kind, pad: int) -> list[Callab
         return found
     if kind.name == "PaddingMask" and padded.is_of_lengths(function):
         return [*padded.by_lengths(function, pad)]
-    if kind.name == "PaddingMask" and required and is_mask(required[0]):
+    if kind.name in ("PaddingMask", "TargetMask") and required and is_mask(required[0]):
         dtypes = (torch.long, torch.bool, torch.float64)
         return [_of_ids(function, required, pad, dtype, wide) for wide in (False, True) for dtype in dtypes]
     places = [name for name in required if OF_PLACES.search(plain(name))]

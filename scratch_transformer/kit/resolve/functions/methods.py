@@ -97,7 +97,8 @@ def draw_of(writes: Any) -> Any:
     given: dict[str, Any] = {name: Tokenizer(BOS, EOS) for name in parameters if is_tokenizer(name)}
     given |= {name: Words(WORDS) for name in parameters if is_table_of_words(name)}
     given |= {name: True for name, word in named.items() if word in ("dosample", "sample")}
-    given |= dict.fromkeys(_windows_of(parameters), LONG)
+    given |= {name: LONG for name in _windows_of(parameters) if name != places["ids"]}
+    given |= {name: [] for name in parameters if STOPS.match(name)}
     given |= {places["limit"]: 1 + len(SAID) * (not MORE.search(named[places["limit"]]))} if places["limit"] else {}
     answer = answers.of_writer(writes)
     around, reads = surroundings.stand_ins(writes), bool(given.keys() & {*filter(is_tokenizer, parameters)})
@@ -134,10 +135,12 @@ def _places_of(parameters: Mapping[str, inspect.Parameter], told: Sequence[str],
     model = next((name for name, word in named.items() if word in INPUTS["next_logits"].split()), "")
     texts = [name for name in parameters if is_tokenizer(name) or is_table_of_words(name)]
     rest = [name for name in parameters if name not in (model, *told, *texts)]
-    limit = next((name for name in rest if named[name] in INPUTS["max_len"].split()), "")
+    limits = INPUTS["max_len"].split()
+    limit = next((name for name in rest if named[name] in limits or LIMIT.match(named[name])), "")
     has_text = bool(texts) or has_tokenizer
     ids = [n for n in rest if named[n] in INPUTS["ids"].split() or (BEGINNING if has_text else IDS).search(named[n])]
-    known = {model, limit, *ids[:1], *told, *texts, *_windows_of(parameters)}
+    ids += [n for n in rest if named[n] == "context"]
+    known = {model, limit, *ids[:1], *told, *texts, *_windows_of(parameters), *filter(STOPS.match, rest)}
     asked = [
         name
         for name, p in parameters.items()
@@ -156,6 +159,9 @@ def _windows_of(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
     ]
 
 
+LIMIT = re.compile(r"max\w*(gen|new)\w*(len|length|tokens?|words)$")
+STOPS = re.compile(r"(?i)stop_?(token|word|id)\w*s$|(eos|end)_?(token)?_?ids$")
+"""How it is called how long a text is written, and which ids end it: none, where one draw is meant."""
 BEGINNING = re.compile(r"prompt|start|text|seed|sentence|context$|begin|input")
 IDS = re.compile(
     rf"^({BEGINNING.pattern.replace('$', '')}|initial|first)s?(ids|idxs?|tok(en)?s?|token(ids|s)|ind(ex|ices))$"

@@ -21,6 +21,7 @@ SETTINGS: dict[str, str] = {
         embeddingdimension dimensionality inputfeatures infeatures outfeatures numembeddingdims sizemodel inputsnum
         parametersshape parametershape layershape featureshape featuresshape dhid dwordvec wordvecdim wordvecsize demb
         nembeds numembeds numembed nembds numembd embdims nin qinputdim kvinputdim kinputdim vinputdim hdim
+        srcdim tgtdim trgdim
     """,
     "d_out": """
         outfeatures outputfeatures dout outputdim outdim outputsize nout fanout out outputdimension outdims unitsnum
@@ -67,6 +68,7 @@ SETTINGS: dict[str, str] = {
         size vocabsize vocab nvocab ntoken ntokens numembeddings vocabularysize vsize nvocabulary numtokens v
         numclasses nclasses nvocabs vocablen lenvocab vocabdim sizevocab padvocabsize inputvocabsize dictsize
         nwords tokens voc vocsize vocabulary inputdim outputdim inputsize outputsize numvocab nsymbols outputsizevocab
+        srcdim tgtdim trgdim
         noutput noutputs numoutput numoutputs nout outdim outputfeatures dout dimout outputdimension
     """,
     "src_vocab_size": """
@@ -169,7 +171,7 @@ SIZE = {"dim", "dims", "dimension", "dimensions", "size", "width", "d", "units",
 LENGTH = {"len", "length", "size", "max", "maximum", "window"}
 SOURCE, TARGET = {"src", "source", "enc", "encoder"}, {"tgt", "trg", "target", "dec", "decoder"}
 FEED_FORWARD = {"ff", "ffn", "ffw", "mlp", "pf", "inner", "intermediate", "feed", "feedforward"}
-RATIO = {"mult", "multiplier", "ratio", "expansion", "factor"}
+RATIO = {"mult", "multiple", "multiplier", "ratio", "expansion", "factor"}
 PLACES = {"seq", "sequence", "context", "ctx", "position", "positions", "pos", "sentence", "timesteps", "block"}
 VECTORS = {"model", "embed", "embedding", "embeddings", "embd", "emb", "hidden", "hid", "feature", "features", "token",
            "word", "vector", "state", "residual"}  # fmt: skip
