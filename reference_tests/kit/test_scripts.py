@@ -311,6 +311,7 @@ def train_model(model, batches, PAD=0):
     for src, tgt in batches:
         scores = torch.softmax(model(src, tgt), -1)
         loss = criterion(scores.view(-1, scores.size(-1)), tgt.view(-1))
+        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
 

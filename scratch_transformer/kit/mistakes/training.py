@@ -229,4 +229,84 @@ print("right, is asked for:", sentence[1:])
 print("here, is asked for:", sentence[:-1], "- it only has to copy")
 """,
     ),
+    Mistake(
+        id="T14",
+        title="gradients add up from step to step",
+        does="No step sets the gradients to zero, and backward() adds to what is there. Every step is by the sum of "
+        "all gradients so far: it goes on in the direction of old batches, ever faster.",
+        expected="Each step is by the gradients of its own batch.",
+        fix="optimizer.zero_grad() in each turn of the loop, before loss.backward().",
+        source="documentation of torch.optim.Optimizer.zero_grad",
+        mathematics="right: θ ← θ - η ∇L_t      here: θ ← θ - η Σ_(s ≤ t) ∇L_s",
+        demo="""\
+import torch
+weight = torch.ones(1, requires_grad=True)
+for step in range(3):
+    (2 * weight).sum().backward()
+    print("step", step, "right: 2.0, here:", weight.grad.item())
+""",
+    ),
+    Mistake(
+        id="T15",
+        title="trains in evaluation mode",
+        does="model.eval() is called, to validate or to write a sample, and model.train() is not called again. From "
+        "then on it trains without dropout, and overfits as if it had none; a batch norm learns no averages.",
+        expected="model.train() before every epoch, or behind what has called model.eval().",
+        fix="model.train() where a turn of the loop begins.",
+        source="documentation of torch.nn.Module.eval; Srivastava et al. 2014",
+        demo="""\
+import torch
+torch.manual_seed(0)
+model, x = torch.nn.Dropout(0.5), torch.ones(6)
+for epoch in range(2):
+    print("epoch", epoch, "trains with:", model(x).tolist())
+    model.eval()
+    print("epoch", epoch, "validates with:", model(x).tolist())
+""",
+    ),
+    Mistake(
+        id="T16",
+        title="clips gradients in vain",
+        does="Gradients are clipped after the step that they were for, before they are computed, or while they are "
+        "still multiplied by the scaler's factor of mixed precision, and so all cut down to next to nothing.",
+        expected="Clip between loss.backward() and optimizer.step(), and behind scaler.unscale_(optimizer) if there is "
+        "a scaler.",
+        fix="loss.backward(); torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0); optimizer.step(). With a "
+        "scaler, scaler.unscale_(optimizer) before it is clipped.",
+        source="Pascanu et al. 2013, algorithm 1; documentation of torch.amp: gradient clipping",
+        demo="""\
+import torch
+weight = torch.zeros(1, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=1.0)
+for when in ("before the step", "after it"):
+    weight.data.zero_(), optimizer.zero_grad(), (100 * weight).sum().backward()
+    if when == "before the step":
+        torch.nn.utils.clip_grad_norm_([weight], 1.0)
+    optimizer.step()
+    torch.nn.utils.clip_grad_norm_([weight], 1.0)
+    print(f"clipped to length 1 {when}: the weight moves by {-weight.item():.0f}")
+""",
+    ),
+    Mistake(
+        id="T17",
+        title="keeps the graphs of all steps",
+        does="A sum or a list of losses, total += loss, is kept with what autograd has recorded of every step. The "
+        "numbers are right, and memory grows until the loop ends.",
+        expected="What is only shown or averaged is a number.",
+        fix="total += loss.item(), or loss.detach() where waiting for a GPU in each step is to be avoided.",
+        source="documentation of torch: frequently asked questions, on running out of memory",
+        severity="harmless",
+        demo="""\
+import torch
+weight, total, count = torch.ones(1, requires_grad=True), 0.0, 0
+for step in range(100):
+    loss = (2 * weight).sum()
+    loss.backward()
+    total += loss
+node = total.grad_fn
+while node is not None and node.next_functions:
+    node, count = node.next_functions[0][0], count + 1
+print("recorded operations that the total of 100 steps keeps, at least:", count)
+""",
+    ),
 )

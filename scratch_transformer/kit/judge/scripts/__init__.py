@@ -1,28 +1,43 @@
-"""What the text of a training script shows, without running it: what its loss is given, and what it calls in vain."""
+"""What the text of a training script shows, without running it: what its loss is given, what it calls in vain,
+what it does with gradients and modes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scratch_transformer.kit.judge.scripts import arguments, losses, paddings, shifts
+from scratch_transformer.kit.judge.scripts import arguments, loops, losses, paddings, shifts
 from scratch_transformer.kit.judge.scripts.flow import Script, parsed
 from scratch_transformer.kit.mistakes.construction import OF_CALLS
 
 
 @dataclass(frozen=True)
 class Read:
-    """A mistake in a script. function: that it is in, "" for the file itself. line: from 1."""
+    """A mistake in a script. function: that it is in, "" for the file itself. line: from 1.
+
+    fix: in place of the mistake's own, where that does not fit.
+    """
 
     id: str
     function: str
     line: int
     evidence: str
+    fix: str
 
-    @property
-    def fix(self) -> str:
-        """In place of the mistake's own, where that does not fit."""
-        return OF_CALLS if self.id == "B26" else ""
+
+READERS = (
+    (losses.softmaxed, ""),
+    (losses.counting_padding, ""),
+    (paddings.ignoring_another, ""),
+    (shifts.unshifted, ""),
+    (shifts.unshifted_batches, shifts.ONE_LATER),
+    (arguments.unknown, OF_CALLS),
+    (loops.added_up, ""),
+    (loops.kept_in_evaluation, ""),
+    (loops.clipped_in_vain, ""),
+    (loops.keeping_graphs, ""),
+)
 
 
 def read(text: str, others: Sequence[str] = ()) -> Iterator[Read]:
@@ -33,15 +48,9 @@ def read(text: str, others: Sequence[str] = ()) -> Iterator[Read]:
     classes = {name: node for other in others if (more := parsed(other)) for name, node in more.classes.items()}
     script = Script(script.tree, script.text, {**classes, **script.classes})
     seen: set[tuple[str, str]] = set()
-    for find in (
-        losses.softmaxed,
-        losses.counting_padding,
-        paddings.ignoring_another,
-        shifts.unshifted,
-        arguments.unknown,
-    ):
+    for find, fix in READERS:
         for id, node, evidence in find(script):
             function = script.function_of(node)
             if (id, function) not in seen:
                 seen.add((id, function))
-                yield Read(id, function, node.lineno, evidence)
+                yield Read(id, function, node.lineno, evidence, fix)

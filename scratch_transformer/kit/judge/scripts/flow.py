@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scratch_transformer.kit.syntax import FUNCTIONS, inside, last_name, nodes_in
+from scratch_transformer.kit.syntax import DEFINITIONS, FUNCTIONS, inside, last_name, nodes_in
 
 LAYOUT = (
     *("view", "reshape", "contiguous", "flatten", "transpose", "permute", "squeeze", "unsqueeze", "t", "T"),
@@ -33,15 +33,29 @@ class Script:
         nodes = (node for root in (*self.classes.values(), self.tree) for node in ast.walk(root))
         return {child: node for node in nodes for child in ast.iter_child_nodes(node)}
 
-    def _around(self, node: ast.AST) -> Iterator[ast.AST]:
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """All that a node is in, the innermost first."""
         while (parent := self._parents.get(node)) is not None:
             yield (node := parent)
 
     def function_of(self, node: ast.AST) -> str:
         """The innermost function around a node, or the class whose constructor that is; "" for the file itself."""
-        around = [one.name for one in self._around(node) if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+        around = [one.name for one in self.around(node) if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
         return next((name for name in around if name != "__init__"), "")
+
+    def loops_around(self, node: ast.AST) -> tuple[list[ast.For | ast.While], ast.AST]:
+        """The loops around a node, the innermost first, as far as its function goes; and that loop, or the function."""
+        loops: list[ast.For | ast.While] = []
+        for one in self.around(node):
+            if isinstance(one, (ast.For, ast.While)):
+                loops.append(one)
+            if isinstance(one, DEFINITIONS):
+                return loops, loops[0] if loops else one
+        return loops, loops[0] if loops else self.tree
+
+    def functions(self, name: str) -> list[ast.FunctionDef]:
+        """Those of the file, methods too, of a name."""
+        return [node for node in nodes_in(self.tree, ast.FunctionDef) if node.name == name]
 
     def calls(self) -> Iterator[ast.Call]:
         """All calls, in the order of the text."""
@@ -56,7 +70,7 @@ class Script:
         if not isinstance(given, ast.FunctionDef):
             return given
         if (call := next((call for call in self.calls() if self._is_of(call.func, given)), None)) is not None:
-            return _argument(name, given, call)
+            return argument(name, given, call)
         made = _last(_bound(name, inside(self.tree)), None)
         return made if made is not None and _called(without_layout(made))[:1].isupper() else None
 
@@ -66,7 +80,7 @@ class Script:
 
     def _given(self, name: str, before: ast.expr) -> ast.expr | ast.FunctionDef | None:
         """What a name got, or the function whose parameter it is; an attribute of self, anywhere in its class."""
-        for scope in self._around(before):
+        for scope in self.around(before):
             if isinstance(scope, ast.ClassDef) and name.startswith("self."):
                 bases = (self.classes.get(ast.unparse(base).rpartition(".")[2]) for base in scope.bases)
                 bound = (_bound(name, ast.walk(one)) for one in (scope, *bases) if one is not None)
@@ -90,7 +104,7 @@ class Script:
         if not isinstance(called, ast.Attribute) or called.attr != function.name:
             return False
         of = self._given(ast.unparse(called.value), called)
-        is_own = ast.unparse(called.value) == "self" and cls in self._around(called)
+        is_own = ast.unparse(called.value) == "self" and cls in self.around(called)
         return is_own or (isinstance(of, ast.expr) and _called(of) == cls.name)
 
     def source_of(self, value: ast.expr, before: ast.expr) -> ast.expr:
@@ -108,7 +122,7 @@ class Script:
     def class_of(self, called: ast.expr, before: ast.expr) -> ast.ClassDef | None:
         """The class of the model that is called, where a script of this folder defines it; of self, that around it."""
         if ast.unparse(called) in ("self", "self.forward"):
-            return next((one for one in self._around(before) if isinstance(one, ast.ClassDef)), None)
+            return next((one for one in self.around(before) if isinstance(one, ast.ClassDef)), None)
         made = self.source_of(called, before)
         name = ast.unparse(made.func).rpartition(".")[2] if isinstance(made, ast.Call) else ""
         return self.classes.get(name)
@@ -149,21 +163,31 @@ def _called(value: ast.expr) -> str:
 
 
 def _bound(name: str, nodes: Iterable[ast.AST]) -> list[tuple[int, ast.expr | None]]:
-    """Where a name gets a value: the line, and what; None for one that is not written alone (a, b = …; for a in …)."""
+    """Where a name gets a value: the line, and what; None for one not written alone (a, b = f(); for a in …)."""
     found: list[tuple[int, ast.expr | None]] = []
     known: set[ast.AST] = set()
     for node in (nodes := [*nodes]):
         if isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            known.update(targets)
-            if node.value is not None and name in map(ast.unparse, targets):
-                found.append((node.end_lineno or node.lineno, node.value))
+            for target, value in _pairs(node):
+                known.add(target)
+                if value is not None and ast.unparse(target) == name:
+                    found.append((node.end_lineno or node.lineno, value))
         elif isinstance(node, ast.AugAssign):
             known.add(node.target)
     for node in nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store) and node not in known:
             found += [(node.lineno, None)] if ast.unparse(node) == name else []
     return found
+
+
+def _pairs(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[ast.expr, ast.expr | None]]:
+    """What is assigned to, and what each gets: x, y = x.to(device), y.to(device) too."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            if len(target.elts) == len(node.value.elts):
+                yield from zip(target.elts, node.value.elts, strict=True)
+        else:
+            yield target, node.value
 
 
 def _last(bound: list[tuple[int, ast.expr | None]], before: ast.expr | None) -> ast.expr | None:
@@ -177,7 +201,7 @@ def _parameters(function: ast.AST) -> list[str]:
     return [one.arg for one in (*told.posonlyargs, *told.args, *told.kwonlyargs)]
 
 
-def _argument(name: str, function: ast.FunctionDef, call: ast.Call) -> ast.expr | None:
+def argument(name: str, function: ast.FunctionDef, call: ast.Call) -> ast.expr | None:
     """What a call gives for a parameter; None where it is left out, or among others in a list."""
     names = [one for one in _parameters(function) if one not in ("self", "cls")]
     if any(isinstance(value, ast.Starred) for value in call.args):

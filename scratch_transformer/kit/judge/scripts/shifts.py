@@ -1,4 +1,4 @@
-"""T13 by reading: whether a model is asked for the tokens that it is given."""
+"""T13 by reading: whether a model is asked for the tokens it is given, by its loss or by what makes batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from scratch_transformer.kit.judge.scripts.flow import MODEL, Script, sliced
 from scratch_transformer.kit.judge.scripts.losses import Found, losses
-from scratch_transformer.kit.syntax import method_of, names_within
+from scratch_transformer.kit.syntax import method_of, names_within, nodes_in
 
 SHIFTS = re.compile(r":-1\]|:, 1:|\[1:|roll\(|shift|\bbos\b|\bsos\b", re.IGNORECASE)
 """In the text of a model: it may shift what it is given by itself."""
@@ -30,6 +30,25 @@ def unshifted(script: Script) -> Found:
             tokens = f"{label}[{label_cut}]" if label_cut else label
             said = f"{ast.unparse(output)} is given {tokens}, and the loss asks for the same tokens."
             yield "T13", call, said
+
+
+ONE_LATER = "Labels of one token later: y = data[i + 1 : i + 1 + length] beside x = data[i : i + length]."
+CUT = re.compile(r"\[[^\[\]]*:[^\[\]]*\]")
+"""A piece of a text: data[i : i + length]."""
+
+
+def unshifted_batches(script: Script) -> Found:
+    """T13: a function that gives the same piece of a text as input and as labels, of a language model's file."""
+    texts = [script.text, *map(ast.unparse, script.classes.values())]
+    if any(map(SHIFTS.search, texts)) or not any(map(IS_CAUSAL.search, texts)) or next(losses(script), None) is None:
+        return
+    for function in nodes_in(script.tree, ast.FunctionDef):
+        for given in nodes_in(function, ast.Return):
+            pair = given.value.elts if isinstance(given.value, ast.Tuple) else []
+            made = [script.source_of(one, one) for one in pair]
+            same = {*map(ast.unparse, made)}
+            if len(pair) == 2 and len(same) == 1 and CUT.search(text := same.pop()):
+                yield "T13", made[1], f"{function.name} gives {text} as input, and the same as labels."
 
 
 def _decoded(output: ast.Call, script: Script, before: ast.expr) -> list[tuple[str, str]]:
