@@ -261,6 +261,8 @@ def test_every_mistake_of_a_kind_is_in_the_catalogue():
         "T15",
         "T16",
         "T17",
+        "T18",
+        "T19",
     }  # seen in how a training script calls things, not in what a component computes
     assert MISTAKES.keys() - somewhere == in_scripts | {id for id, mistake in MISTAKES.items() if mistake.explain_only}
 

@@ -32,6 +32,8 @@ NOT_SHOWN = {
     "T15": "shows in training loops, which test_training_loops.py has",
     "T16": "shows in training loops, which test_training_loops.py has",
     "T17": "shows in training loops, which test_training_loops.py has",
+    "T18": "shows in training loops, which test_training_loops.py has",
+    "T19": "shows in training loops, which test_training_loops.py has",
     "R5": "shows where one order of axes is meant and another given: in test_today.py",
     "R8": "heads that are split after the rotation: in test_today.py",
     "D5": "slow, not wrong",

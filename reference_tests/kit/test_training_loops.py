@@ -1,4 +1,4 @@
-"""T14 to T17 by reading: gradients that add up, a model that stays in evaluation mode, clipping in vain, graphs."""
+"""T14 to T19 by reading: what a training loop does with gradients, steps, losses, and the mode of its model."""
 
 import pytest
 
@@ -126,6 +126,8 @@ OF_SCALER = ("        self.scaler.unscale_(self.optimizer)\n", "        self.opt
     ("T15", changed(EPOCHS, TRAINS), "model.eval()"),
     ("T15", changed(changed(EPOCHS, TRAINS), "    for epoch in", ONCE), "model.eval()"),
     ("T15", changed(TRAINER, "            self.model.train()\n"), "self.model.eval()"),
+    ("T18", changed(LOOP, ZERO + BACK, BACK + ZERO), ZERO),
+    ("T18", changed(LOOP, STEP), "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)"),
     ("T16", changed(LOOP, CLIP + STEP, STEP + CLIP), CLIP),
     ("T16", changed(EPOCHS, BACK + CLIP, CLIP + BACK), CLIP),
     ("T16", changed(TRAINER, OF_SCALER[0]), "torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)"),
@@ -206,8 +208,28 @@ while True:
 """
 
 
-@pytest.mark.parametrize("text", [SUMMED, TURNED])
-def test_gradients_are_clipped_between_the_sum_and_the_step(text):
+SKIPPED = """
+for x, y in loader:
+    loss = model(x).mean()
+    loss.backward()
+    if not torch.isfinite(loss):
+        optimizer.zero_grad()
+        continue
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+OTHERWISE = """
+optimizer = torch.optim.Adam(model.parameters())
+schedule = Schedule(optimizer)
+for x, y in loader:
+    model(x).mean().backward()
+    schedule.update()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("text", [SUMMED, TURNED, SKIPPED, OTHERWISE])
+def test_what_a_turn_does_may_be_meant(text):
     assert [one.id for one in read(text)] == []
 
 
@@ -265,3 +287,70 @@ def test_what_makes_batches_is_to_shift_the_labels():
     assert "one token later" in found.fix and wrong.splitlines()[found.line - 1].strip().startswith("y = ")
     assert not [*read(changed(wrong, "self.embed(idx)", "self.embed(idx[:, :-1])"))]  # it shifts by itself
     assert not [*read(changed(wrong, ".tril()", ""))]  # it may be asked for words that are hidden
+
+
+VALIDATED = """
+import torch
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.dropout = nn.Linear(4, 4), nn.Dropout(0.1)
+
+    def forward(self, x):
+        return self.dropout(self.layer(x))
+
+def validate(net, loader):
+    net.eval()
+    with torch.no_grad():
+        return sum(net(x).mean().item() for x in loader)
+
+model = Model()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for epoch in range(3):
+    model.train()
+    for x in loader:
+        optimizer.zero_grad()
+        model(x).mean().backward()
+        optimizer.step()
+    print(validate(model, held_out))
+"""
+WRITING = """
+import torch
+from model import Model
+
+model = Model()
+model.load_state_dict(torch.load("model.pt"))
+model.eval()
+print(model(torch.ones(2, 4)))
+"""
+MODEL = VALIDATED[: VALIDATED.index("def validate")]
+
+
+def test_a_model_validates_and_writes_in_evaluation_mode():
+    assert not [*read(VALIDATED)] and not [*read(WRITING, [MODEL])]
+    (found,) = read(changed(VALIDATED, "    net.eval()\n"))
+    assert (found.id, found.function) == ("T19", "validate") and "model.eval()" in found.evidence
+    (found,) = read(changed(WRITING, "model.eval()\n"), [MODEL])
+    assert found.id == "T19" and "loaded" in found.evidence
+
+
+@pytest.mark.parametrize(("text", "old", "new"), [
+    (VALIDATED, "nn.Dropout(0.1)", "nn.Dropout(0.0)"),
+    (VALIDATED, "sum(net(x)", "sum(other(x)"),
+    (VALIDATED, "    with torch.no_grad():", "    if True:"),  # of the same loss, perhaps
+    (WRITING, "print(", "optimizer = resumed(model)\nprint("),
+    (WRITING, "model = Model()", "model = built()"),  # it may be told there
+])  # fmt: skip
+def test_what_is_not_known_to_drop_is_not_said_to(text, old, new):
+    silent = changed(changed(text, old, new), ".eval()\n", ".to(device)\n")
+    model = "" if "0.0" in new else MODEL
+    assert [one.id for one in read(silent, [model])] == []
+
+
+def test_what_a_script_imports_is_read_too(tmp_path):
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "use.py").write_text(changed(WRITING, "model.eval()\n"))
+    told = {one.name: one for one in reported(tmp_path / "use.py").results}
+    assert told["use"].ids == ["T19"]

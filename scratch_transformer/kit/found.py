@@ -154,7 +154,9 @@ class Found:
 
     def _read(self, source: Source) -> None:
         """Tells what the text of a training script shows, of each function once; it is not run for that."""
-        others = [other["text"] for other in self.job.get("sources", ()) if other["path"] != source.path]
+        texts = {other["path"]: other["text"] for other in self.job.get("sources", ())}
+        texts |= {other.path: other.text for other in packages.leading_to(source)}
+        others = [text for path, text in texts.items() if path != source.path]
         results: dict[str, Result] = {}
         for found in scripts.read(source.text, others):
             name, where = found.function or Path(source.path).stem, source.where(found.line)

@@ -226,8 +226,8 @@ def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard)
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 if not _salvage_siblings(node, source, module, guard):
                     names = repair.unbound(source, module) if _is_star(node) else []
-                    own = next((sibling.where(None) for _, sibling in packages.siblings(node, module, source)), "")
-                    placeholders.stand_in(node, error, module, own, names)
+                    own = [file.where(None) for _, file in packages.siblings(node, module.__package__, source)]
+                    placeholders.stand_in(node, error, module, own[0] if own else "", names)
                 return said
             if open_defaults.leave_open(node, _lines(error, source), survey.parse(source), module):
                 continue
@@ -248,7 +248,7 @@ def _run(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard)
 
 def _salvage_siblings(node: ast.stmt, source: Source, module: types.ModuleType, guard: Guard) -> bool:
     """Whether an import works once those of the learner's own files that cannot be imported are salvaged too."""
-    for name, sibling in packages.siblings(node, module, source):
+    for name, sibling in packages.siblings(node, module.__package__, source):
         if sibling.path not in _SALVAGING:
             _SALVAGING.add(sibling.path)
             try:

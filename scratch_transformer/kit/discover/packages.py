@@ -20,6 +20,7 @@ from typing import Any
 from scratch_transformer.kit.discover import survey
 from scratch_transformer.kit.discover.sandbox import Guard, time_limit
 from scratch_transformer.kit.discover.target import Source, find
+from scratch_transformer.kit.syntax import nodes_in, tree_from
 
 PACKAGE_SECONDS = 10.0
 MOST_FOLDERS = 4
@@ -65,6 +66,8 @@ class _AnyCase(importlib.abc.MetaPathFinder):
 
 
 _ANY_CASE = _AnyCase()
+MOST_READ = 40
+"""Files that one leads to."""
 
 
 def is_package(source: Source) -> bool:
@@ -81,15 +84,31 @@ def imported(source: Source) -> types.ModuleType | None:
     return None
 
 
-def siblings(node: ast.stmt, module: types.ModuleType, source: Source) -> Iterator[tuple[str, Source]]:
-    """The learner's own files that an import statement names, each with the name under which it does."""
-    for name in _modules_of(node, module):
+def siblings(node: ast.AST, package: str | None, source: Source) -> Iterator[tuple[str, Source]]:
+    """The learner's own files that an import statement names, each with the name under which it does.
+
+    package: of the file in which it stands.
+    """
+    for name in _modules_of(node, package):
         for root in dict.fromkeys([source.folder, *sys.path]):
             path = Path(root).joinpath(*name.split("."))
             for file in (path.with_suffix(".py"), path / "__init__.py"):
                 if file.is_file() and _is_own(file, source) and file != Path(source.path):
                     yield from ((name, sibling) for sibling in find(str(file)).sources)
                     break
+
+
+def leading_to(source: Source) -> list[Source]:
+    """The learner's own files that a file imports, and those that they import, however deep: read, and not run."""
+    found = [source]
+    for one in found:
+        package = one.module if is_package(one) else one.module.rpartition(".")[0]
+        for node in nodes_in(tree_from(one.text), ast.stmt):
+            own = (sibling for _, sibling in siblings(node, package, one))
+            found += [sibling for sibling in own if all(sibling.path != other.path for other in found)]
+            if len(found) > MOST_READ:
+                return found[1:]
+    return found[1:]
 
 
 def beside(module: types.ModuleType, source: Source) -> Iterator[tuple[str, type]]:
@@ -109,13 +128,13 @@ def _is_beside(module: types.ModuleType, source: Source) -> bool:
     return bool(file) and str(file).endswith(".py") and _is_own(Path(str(file)), source)
 
 
-def _modules_of(node: ast.stmt, module: types.ModuleType) -> list[str]:
+def _modules_of(node: ast.AST, package: str | None) -> list[str]:
     """Full names of the modules that an import statement may load."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if not isinstance(node, ast.ImportFrom):
         return []
-    base = (module.__package__ or "").split(".") if node.level else []
+    base = (package or "").split(".") if node.level else []
     base = base[: len(base) - max(node.level - 1, 0)]
     start = ".".join([*filter(None, base), *filter(None, [node.module])])
     return [*filter(None, [start]), *(".".join(filter(None, [start, alias.name])) for alias in node.names)]

@@ -309,4 +309,41 @@ while node is not None and node.next_functions:
 print("recorded operations that the total of 100 steps keeps, at least:", count)
 """,
     ),
+    Mistake(
+        id="T18",
+        title="no step is taken",
+        does="The optimizer's step is never called, or it comes behind a zero_grad() that has set the gradients to "
+        "zero: the weights stay what they were (with weight decay they only shrink).",
+        expected="optimizer.zero_grad(), loss.backward(), optimizer.step(), in this order.",
+        fix="optimizer.step() behind loss.backward(), and optimizer.zero_grad() before that, or behind the step.",
+        source="documentation of torch.optim: taking an optimization step",
+        demo="""\
+import torch
+weight = torch.ones(1, requires_grad=True)
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for step in range(3):
+    (2 * weight).sum().backward()
+    optimizer.zero_grad()
+    optimizer.step()
+print("after three steps:", weight.item())
+""",
+    ),
+    Mistake(
+        id="T19",
+        title="drops out where it does not train",
+        does="The model validates, or writes, in training mode: nothing calls model.eval(). Dropout makes the loss "
+        "larger than it is, another one every time, and what is written worse.",
+        expected="model.eval() before, and model.train() before training goes on.",
+        fix="model.eval() before it, and model.train() behind it if training goes on.",
+        source="documentation of torch.nn.Module.eval; Srivastava et al. 2014, section 4",
+        demo="""\
+import torch
+torch.manual_seed(0)
+model, x = torch.nn.Sequential(torch.nn.Linear(8, 1), torch.nn.Dropout(0.3)), torch.ones(4, 8)
+with torch.no_grad():
+    print("twice the same:", *(f"{model(x).square().mean():.3f}" for _ in "ab"))
+    model.eval()
+    print("after eval():  ", *(f"{model(x).square().mean():.3f}" for _ in "ab"))
+""",
+    ),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scratch_transformer.kit.judge.scripts import arguments, loops, losses, paddings, shifts
+from scratch_transformer.kit.judge.scripts import arguments, gradients, losses, modes, paddings, shifts
 from scratch_transformer.kit.judge.scripts.flow import Script, parsed
 from scratch_transformer.kit.mistakes.construction import OF_CALLS
 
@@ -33,10 +33,13 @@ READERS = (
     (shifts.unshifted, ""),
     (shifts.unshifted_batches, shifts.ONE_LATER),
     (arguments.unknown, OF_CALLS),
-    (loops.added_up, ""),
-    (loops.kept_in_evaluation, ""),
-    (loops.clipped_in_vain, ""),
-    (loops.keeping_graphs, ""),
+    (gradients.added_up, ""),
+    (modes.kept_in_evaluation, ""),
+    (gradients.clipped_in_vain, ""),
+    (gradients.keeping_graphs, ""),
+    (gradients.zeroed_before_the_step, ""),
+    (gradients.never_stepping, ""),
+    (modes.dropping_in_evaluation, ""),
 )
 
 

@@ -53,9 +53,13 @@ class Script:
                 return loops, loops[0] if loops else one
         return loops, loops[0] if loops else self.tree
 
-    def functions(self, name: str) -> list[ast.FunctionDef]:
-        """Those of the file, methods too, of a name."""
-        return [node for node in nodes_in(self.tree, ast.FunctionDef) if node.name == name]
+    @functools.cached_property
+    def functions(self) -> dict[str, list[ast.FunctionDef]]:
+        """Those of the file, methods too, by name."""
+        found: dict[str, list[ast.FunctionDef]] = {}
+        for node in nodes_in(self.tree, ast.FunctionDef):
+            found.setdefault(node.name, []).append(node)
+        return found
 
     def calls(self) -> Iterator[ast.Call]:
         """All calls, in the order of the text."""
