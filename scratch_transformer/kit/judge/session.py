@@ -21,6 +21,8 @@ from scratch_transformer.kit.report.words import ROUNDED
 
 EXACT = 1e-9
 """Largest relative error of what agrees, in float64. Rounding differs by 1e-15; sensitive probes amplify it."""
+NOISE = 1e-6
+"""By how much two calls may differ that neither dropout nor new weights make differ: random numbers next to zero do."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scratch_transformer.kit.definitions import text_of_file
 from scratch_transformer.kit.judge import neighbours
 from scratch_transformer.kit.judge.frames import DONE_AT, line_outside_constructors
 from scratch_transformer.kit.judge.search import Hypothesis
-from scratch_transformer.kit.judge.session import Session, distance
+from scratch_transformer.kit.judge.session import NOISE, Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -57,10 +57,10 @@ def made_in_forward(session: Session, best: Hypothesis | None) -> Iterator[Findi
     made = sorted({type(owner).__name__ for owner, _ in owners})
     line = next((line for _, line in owners if line), "")
     at, fix = f" {DONE_AT}{line}" if line else "", _made_once({type(owner) for owner, _ in owners}, line)
-    differs = not torch.equal(first.nan_to_num(), second.nan_to_num())
-    if differs:
+    apart = distance(first, second, probe)
+    if apart > (0 if made else NOISE):
         what = f"Every call makes new {', '.join(made)}, so" if made else "Something in it is drawn at random, so"
-        said = f"{what} two calls with one input differ by {100 * distance(first, second, probe):.2g} %."
+        said = f"{what} two calls with one input differ by {100 * apart:.2g} %."
         yield Finding(MISTAKES["B21"], f"{said}{at}", explains=True, fix=fix)
     elif any("Norm" in name for name in made) and not hasattr(session.candidate.module, "function"):
         said = f"Every call makes a new {', '.join(made)}, which is never trained."

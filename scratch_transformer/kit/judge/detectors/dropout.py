@@ -15,7 +15,7 @@ from scratch_transformer.kit.definitions import is_own, line_at, nodes_of, param
 from scratch_transformer.kit.judge.detectors.dropped import dropped_scores
 from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
 from scratch_transformer.kit.judge.search import Hypothesis
-from scratch_transformer.kit.judge.session import Session, distance, says_nothing
+from scratch_transformer.kit.judge.session import NOISE, Session, distance, says_nothing
 from scratch_transformer.kit.judge.training import told, with_dropout
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding, Probe, State
@@ -50,7 +50,7 @@ def is_random(candidate: Candidate, probe: Probe, training: bool) -> bool:
         first, second = (call(candidate, probe.inputs) for _ in range(2))
     finally:
         candidate.drops = False
-    return distance(first, second, probe) > 0 and not says_nothing(first)
+    return distance(first, second, probe) > NOISE and not says_nothing(first)
 
 
 class _OfAttention(TorchFunctionMode):

@@ -18,7 +18,7 @@ from scratch_transformer.kit.judge.detectors.dropout import (
 )
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import Hypothesis
-from scratch_transformer.kit.judge.session import Session, distance
+from scratch_transformer.kit.judge.session import NOISE, Session, distance
 from scratch_transformer.kit.judge.training import with_dropout
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import NETWORKS, Candidate, Finding, Probe
@@ -99,7 +99,7 @@ def _drops_each(session: Session, candidate: Candidate, has_biases: bool) -> dic
             last = of_last(session.asked, "bias" if has_biases else "weight")
             own = {one for one in last if one.startswith(f"{name}.")}
             candidate.load(nothing | {one: session.asked[one] for one in own})
-            if distance(call(candidate, probe.inputs), still, probe) > 0:
+            if distance(call(candidate, probe.inputs), still, probe) > NOISE:
                 with Half():
                     drops = is_random(candidate, probe, training=True)
                     found[name] = drops and (has_biases or _adds_zeros(candidate, probe, still))

@@ -82,7 +82,8 @@ def _as_before(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
         is_mask = isinstance(args[0], Tensor) and args[0].dtype == torch.bool
         if not is_mask:
             return func(*args, **kwargs)
-        _tell("1 - mask, of a boolean mask")
+        if not _taken_for_bytes:
+            _tell("1 - mask, of a boolean mask")
         return func(args[0].byte(), *args[1:], **kwargs)
     mask = kwargs.get("mask", args[1] if len(args) > 1 else None)
     if not isinstance(mask, Tensor) or mask.dtype != torch.uint8:
@@ -107,6 +108,27 @@ def told_of_old_masks() -> Iterator[list[str]]:
         yield found
     finally:
         _told.remove(found)
+
+
+_taken_for_bytes: list[bool] = []
+"""Whether a boolean mask was asked in this call whether it is of bytes: what is made of it is made of such."""
+BYTES: Any = torch.ByteTensor
+
+
+class _OfBytes(type):
+    def __instancecheck__(cls, thing: Any) -> bool:
+        is_mask = isinstance(thing, Tensor) and thing.dtype == torch.bool
+        _taken_for_bytes.extend([True] * is_mask)
+        return is_mask or isinstance(thing, BYTES)
+
+    def __call__(cls, *given: Any, **named: Any) -> Any:
+        return BYTES(*given, **named)
+
+
+MaskOfBytes = _OfBytes("torch.ByteTensor", (), {})
+"""torch.ByteTensor, by which a boolean mask is one, as all masks were: assert isinstance(mask, torch.ByteTensor)."""
+MEANT = {"FloatTensor": torch.DoubleTensor, "ByteTensor": MaskOfBytes}
+"""What an instance is asked for by these names: isinstance(x, torch.FloatTensor)."""
 
 
 RAISED = torch.dtype, torch.device, str
@@ -134,12 +156,15 @@ def double(active: bool = True, drops: bool = True) -> Iterator[None]:
         with torch.no_grad(), _Masked(drops):
             yield
         return
-    before, float_tensor = torch.get_default_dtype(), torch.FloatTensor
+    before, sorts = torch.get_default_dtype(), {name: getattr(torch, name) for name in MEANT}
     torch.set_default_dtype(torch.float64)
     try:
         with torch.no_grad(), _Double(drops):
-            setattr(torch, "FloatTensor", torch.DoubleTensor)  # noqa: B010  isinstance(x, torch.FloatTensor)
+            for name, meant in MEANT.items():
+                setattr(torch, name, meant)
             yield
     finally:
-        setattr(torch, "FloatTensor", float_tensor)  # noqa: B010
+        for name, sort in sorts.items():
+            setattr(torch, name, sort)
         torch.set_default_dtype(before)
+        _taken_for_bytes.clear()
