@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from reference_tests.agreement import assert_equal
 from scratch_transformer import functional, nn
 from scratch_transformer.conformance import Draw
+from scratch_transformer.conformance.environment import TORCH
 
 B, T, E, H, FF = 2, 3, 8, 2, 5
 LAYER = {"d_model": E, "nhead": H, "dim_feedforward": FF, "dropout": 0.0, "batch_first": True}
-TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 
 
 @pytest.fixture

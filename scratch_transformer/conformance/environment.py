@@ -10,6 +10,8 @@ import torch
 
 from scratch_transformer import __version__
 
+TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
+"""The release whose builtins are compared with, for what differs from one to the next."""
 LOW_PRECISION = ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "bf16", "asimdhp")
 
 

@@ -18,6 +18,12 @@ import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
+if not triton.__version__.startswith(("3.6.", "3.7.")):
+    pytest.skip(
+        f"the registers and memory of Triton 3.6 and 3.7 are known, not of {triton.__version__}",
+        allow_module_level=True,
+    )
+
 from reference_tests.attention.gpu.compiled import compile_kernel
 from scratch_transformer.attention.gpu import (
     flash_forward,

@@ -11,8 +11,7 @@ import scratch_transformer.nn as ours
 from scratch_transformer.conformance import invariants
 from scratch_transformer.conformance.component import Call, Case, Component, ErrorCase
 from scratch_transformer.conformance.draw import B, Draw, E, S, T
-
-TORCH = tuple(map(int, torch.__version__.split(".")[:2]))
+from scratch_transformer.conformance.environment import TORCH
 
 
 def _tokens(draw: Draw) -> Call:
