@@ -68,6 +68,23 @@ def test_the_cache_of_a_model(returned, start, ids, tmp_path):
     assert result.severe == ids, result
 
 
+TOLD_PLACES = MODEL.replace("def forward(self, ids, past=None)", "def forward(self, ids, position_ids=None, past=None)")
+TOLD_PLACES = TOLD_PLACES.replace(
+    "        start = 0 if past is None else past[0][0].shape[-2]\n",
+    "        if position_ids is None:\n            position_ids = torch.arange(ids.shape[1]).unsqueeze(0)\n",
+)
+TOLD_PLACES = TOLD_PLACES.replace("torch.arange(start, start + ids.shape[1])", "position_idsPLACES")
+
+
+@pytest.mark.parametrize("places, ids", [("[:, :]", []), ("[:, :1] * 0 + torch.arange(ids.shape[1])", ["P7"])])
+def test_places_that_a_model_is_told_for_each_sentence_are_told_so(places, ids, tmp_path):
+    text = TOLD_PLACES.replace("RETURNED", f"self.head({HEADLESS})").replace(
+        "position_idsPLACES", f"position_ids{places}"
+    )
+    result = check_text(text, tmp_path)["GPT"]
+    assert result.severe == ids and not any("cache" in limit for limit in result.limits), result
+
+
 OWN_COUNT = """
 class CausalSelfAttention(nn.Module):
     def __init__(self, d_model, num_heads):

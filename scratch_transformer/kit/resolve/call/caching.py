@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.kind import STEPS, Steps
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call import beside, holders, switches
@@ -94,7 +95,8 @@ def _in_pieces(
     for length in chunks:
         given = dict(_piece(plan, inputs, begin, length)) | switch
         given |= dict.fromkeys(start, begin)
-        given |= {name: torch.arange(begin, begin + length) for name in positions}
+        places = torch.arange(begin, begin + length)
+        given |= {name: places[None] if _have_rows(made.forward, name) else places for name in positions}
         if passed and (begin or holder is not None or not isinstance(plan.constants.get(passed[0]), beside.NoneKept)):
             given |= dict(zip(passed, [kept] if len(passed) == 1 else kept or [None] * len(passed), strict=True))
         before = holders.counted(holder)
@@ -111,6 +113,11 @@ def _in_pieces(
     if not passed and (is_by_use or not is_told) and _held(made) == before_all:
         return None  # nothing was kept: it has a cache for another time
     return torch.cat(outputs, 1)
+
+
+def _have_rows(call: Callable[..., Any], name: str) -> bool:
+    """Whether positions that nobody tells get an axis for the sentences: torch.arange(length).unsqueeze(0)."""
+    return re.search(rf"\b{name} *= *torch\.arange\(.*(unsqueeze\(0\)|\[None\b|expand\()", source_of(call)) is not None
 
 
 def _held(made: nn.Module) -> list[Any]:
