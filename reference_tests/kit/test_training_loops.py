@@ -1,4 +1,4 @@
-"""T14 to T19 by reading: what a training loop does with gradients, steps, losses, and the mode of its model."""
+"""T14 to T20 by reading: what a training loop does with gradients, steps, losses, rates, and its model's mode."""
 
 import pytest
 
@@ -354,3 +354,52 @@ def test_what_a_script_imports_is_read_too(tmp_path):
     (tmp_path / "use.py").write_text(changed(WRITING, "model.eval()\n"))
     told = {one.name: one for one in reported(tmp_path / "use.py").results}
     assert told["use"].ids == ["T19"]
+
+
+SCHEDULED = """
+import torch
+
+def rate(step, d_model=512, warmup=4000):
+    step = max(step, 1)
+    return d_model ** -0.5 * min(step ** -0.5, step * warmup ** -1.5)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lr_lambda=rate)
+for epoch in range(10):
+    model.train()
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        scheduler.step()
+"""
+LATE = changed(SCHEDULED, "        scheduler.step()\n", "    scheduler.step()\n")
+
+
+WITH = "LambdaLR(optimizer, lr_lambda=rate)"
+
+
+@pytest.mark.parametrize(("text", "ids"), [
+    (SCHEDULED, []), (LATE, ["T20"]),
+    (LATE.replace("lr_lambda=rate", "lr_lambda=lambda step: rate(step)"), ["T20"]),
+    (LATE.replace(WITH, "OneCycleLR(optimizer, 1e-3, epochs=10, steps_per_epoch=99)"), ["T20"]),
+    (LATE.replace(WITH, "CosineAnnealingLR(optimizer, T_max=10)"), []),
+    (LATE.replace(WITH, "OneCycleLR(optimizer, 1e-3, total_steps=10)"), []),
+    (LATE.replace("warmup=4000", "warmup=5"), []),  # epochs are meant
+    (LATE.replace("    for x, y in loader:\n", "    if True:\n"), []),  # one step an epoch
+    (LATE.replace("    scheduler.step()", "    scheduler.step(loss)"), []),
+])  # fmt: skip
+def test_a_schedule_of_steps_is_told_of_steps(text, ids):
+    """Also behind the loop over batches, in a function that is called for each epoch."""
+    found = [*read(text)]
+    assert [one.id for one in found] == ids
+    assert all(text.splitlines()[one.line - 1] == "    scheduler.step()" for one in found)
+
+
+def test_an_epoch_may_be_a_function():
+    before, loop = LATE.split("for epoch in range(10):\n")
+    called = "\nfor epoch in range(10):\n    train_epoch()\n"
+    (found,) = read(f"{before}def train_epoch():\n{loop}{called}")
+    assert (found.id, found.function) == ("T20", "train_epoch")
+    assert not [*read(f"{before}def train_epoch():\n{SCHEDULED.split('range(10):')[1]}{called}")]

@@ -346,4 +346,20 @@ with torch.no_grad():
     print("after eval():  ", *(f"{model(x).square().mean():.3f}" for _ in "ab"))
 """,
     ),
+    Mistake(
+        id="T20",
+        title="the schedule takes epochs for steps",
+        does="The schedule of the learning rate is written in steps, as the paper's with a warm-up of 4000, and is "
+        "told of epochs: scheduler.step() stands beside the loop over batches. The warm-up lasts longer than the training.",
+        expected="One step of the schedule for each of the optimizer's.",
+        fix="scheduler.step() behind optimizer.step(), in the loop over batches; or a schedule that counts epochs.",
+        source="Vaswani et al. 2017, section 5.3, equation 3: step_num; documentation of torch's OneCycleLR",
+        demo="""\
+def rate(step, d_model=512, warmup=4000):
+    return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+batches = 1000
+for epoch in (1, 5, 20):
+    print(f"epoch {epoch:2}: {rate(epoch * batches):.2e} in steps, {rate(epoch):.2e} in epochs")
+""",
+    ),
 )

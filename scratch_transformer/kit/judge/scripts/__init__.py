@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scratch_transformer.kit.judge.scripts import arguments, gradients, losses, modes, paddings, shifts
+from scratch_transformer.kit.judge.scripts import arguments, gradients, losses, modes, paddings, rates, shifts
 from scratch_transformer.kit.judge.scripts.flow import Script, parsed
 from scratch_transformer.kit.mistakes.construction import OF_CALLS
 
@@ -40,6 +40,7 @@ READERS = (
     (gradients.zeroed_before_the_step, ""),
     (gradients.never_stepping, ""),
     (modes.dropping_in_evaluation, ""),
+    (rates.once_an_epoch, ""),
 )
 
 
