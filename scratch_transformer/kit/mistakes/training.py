@@ -350,7 +350,7 @@ with torch.no_grad():
         id="T20",
         title="the schedule takes epochs for steps",
         does="The schedule of the learning rate is written in steps, as the paper's with a warm-up of 4000, and is "
-        "told of epochs: scheduler.step() stands beside the loop over batches. The warm-up lasts longer than the training.",
+        "told of epochs: scheduler.step() stands beside the loop over batches. The warm-up outlasts the training.",
         expected="One step of the schedule for each of the optimizer's.",
         fix="scheduler.step() behind optimizer.step(), in the loop over batches; or a schedule that counts epochs.",
         source="Vaswani et al. 2017, section 5.3, equation 3: step_num; documentation of torch's OneCycleLR",
