@@ -286,3 +286,33 @@ def test_how_a_model_draws_that_attends_to_nothing(name, old, new, ids, tmp_path
 def test_a_model_that_attends_is_given_the_whole_text(tmp_path):
     text = MODEL.replace("self.block_size:]", "1:]").replace("self.embedding(idx)", "self.embedding(idx).softmax(1)")
     assert "D11" in results(text, tmp_path, WRITES)[WRITES].ids
+
+
+BIGRAM = """
+class Bigram(nn.Module):
+    def __init__(self, vocab_size):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, vocab_size)
+
+    def forward(self, idx):
+        return self.table(idx)
+
+    def generate(self, idx, max_new_tokens):
+        for _ in range(max_new_tokens):
+            logits = self(GIVEN)[:, LAST]
+            word = torch.multinomial(logits.softmax(-1), 1)
+            idx = torch.cat((idx, word), dim=1)
+        return idx
+"""
+
+
+@pytest.mark.parametrize("given, last, ids", [("idx", "-1", []), ("idx", "0", ["D8"]), ("idx[:, -1:]", "-1", None), (
+    "word", "-1", None
+)])  # fmt: skip
+def test_what_attends_to_nothing_may_write_text_for_all_that(given, last, ids, tmp_path):
+    """What gives it the last word alone gives it all that it knows of."""
+    text = BIGRAM.replace("GIVEN", given).replace("LAST", last)
+    text = text.replace("        for _", "        word = idx[:, -1:]\n        for _") if given == "word" else text
+    results = {result.name: result for result in reported(written(text, tmp_path)).results}
+    assert "Bigram" not in results and ("Bigram.generate" in results) == (ids is not None), results
+    assert ids is None or results["Bigram.generate"].severe == ids

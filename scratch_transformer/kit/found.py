@@ -96,8 +96,7 @@ class Found:
                 continue
             why = foreign.TAKEN if is_other else self._why_not(name, value)
             if why and not is_other and is_module_class(value) and not foreign.tests(value):
-                for method, function in methods.methods_of(value):
-                    self._add_draw(f"{name}.{method}", function, source, _line_of(function))
+                self._add_writers(name, value, source, why)
             is_told = (source.path, name) in self.read
             if (why or not self.add(name, value, source, definitions[name].line)) and not is_told:
                 why = why or foreign.of_own_tensors(value) or other_designs.of_parts(value)
@@ -209,16 +208,24 @@ class Found:
 
     def _add_methods(self, name: str, value: Any, source: Source) -> None:
         """Those of a class that are judged by themselves."""
-        for method, function in methods.methods_of(value):
-            given = f"{name}.{method}", function, source, _line_of(function)
-            if LAST_ALONE.search(source_of(function)) and foreign.attends_to_nothing(value, "DecoderOnly"):
-                self._add_draw(*given)  # it knows nothing of the other words
-            else:
-                self.add(*given)
+        self._add_writers(name, value, source)
         for method, function in (*grouping.methods_of(value), *training.methods_of(value)):
             self.add(f"{name}.{method}", function, source, _line_of(function))
         for method, function in schedules.methods_of(value):
             self.add(f"{name}.{method}{RATES}", function, source, _line_of(function))
+
+    def _add_writers(self, name: str, value: Any, source: Source, why: str = "") -> None:
+        """The methods of a class that write text; of some no more than how they draw their words.
+
+        why: it is no part of a Transformer. What attends to nothing may write text, one word behind the other.
+        """
+        for method, function in methods.methods_of(value):
+            given = f"{name}.{method}", function, source, _line_of(function)
+            knows_one = LAST_ALONE.search(source_of(function)) and foreign.attends_to_nothing(value, "DecoderOnly")
+            if knows_one or (why and not (why == foreign.NO_ATTENTION and methods.goes_on(function))):
+                self._add_draw(*given)  # it knows nothing of the other words
+            else:
+                self.add(*given)
 
     def _add_draw(self, name: str, function: Any, source: Source, line: int) -> bool:
         """How a function that writes text draws its words, and no more of it; whether it draws them."""

@@ -131,6 +131,9 @@ INNER = re.compile("inner|model|module|net|fn|base|backbone")
 GIVEN = re.compile(r"encoder|decoder|layer|block|model|module|attn|attention|stack|net", re.IGNORECASE)
 
 
+NO_ATTENTION = "it attends to nothing"
+
+
 def attends_to_nothing(thing: Any, kind: str) -> str:
     """That a whole, TransformerClassifierHead, BigramModel, has no attention anywhere; "" if it may have some.
 
@@ -153,7 +156,7 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     is_sum = any(map(_weighs, made))
     attends = any(is_sum or name.lower() != "softmax" for name in found)
     attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
-    return "" if is_open or is_strange or attends else "it attends to nothing"
+    return "" if is_open or is_strange or attends else NO_ATTENTION
 
 
 def embeds_words(thing: Any, kind: str) -> str:

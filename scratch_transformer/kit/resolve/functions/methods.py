@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.canonical.optimizing import SAID
-from scratch_transformer.kit.definitions import is_module_class, names_in, source_of, tree_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, nodes_of, source_of, tree_of
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, Words, ids_of, is_table_of_words, is_tokenizer
 from scratch_transformer.kit.resolve.call.told import LONG, WORDS
@@ -28,6 +28,7 @@ from scratch_transformer.kit.resolve.functions.training import SAMPLING
 from scratch_transformer.kit.resolve.names.inputs import INPUTS, first_or_last
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.syntax import assignments
 
 WRITES = re.compile(r"generate|greedy|translate|beamsearch|sample|infer|predict")
 CALLS = re.compile(r"\bself(\.forward|\.decode|\.model|\.transformer|\.net)?\((?!\))")
@@ -182,6 +183,15 @@ def draws_once(function: Any) -> bool:
     return tree is not None and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree))
 
 
+def goes_on(function: Any) -> bool:
+    """Whether its model is given all words so far, and each new one is joined to them: idx = torch.cat((idx, next))."""
+    nodes = nodes_of(inspect.unwrap(function))
+    texts = {ast.unparse(to) for to, made in assignments(nodes) if JOINED.match(ast.unparse(made))}
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "self" and node.args]
+    return bool(calls) and all(ast.unparse(call.args[0]) in texts for call in calls)
+
+
+JOINED = re.compile(r"torch\.(cat|concat|hstack)\(")
 MORE = re.compile(r"new|step|ntoken|numtoken|gen|words")
 """In what says how many words to write besides those that are there."""
 
