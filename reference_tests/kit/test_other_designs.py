@@ -770,6 +770,19 @@ def test_a_layer_that_runs_more_norms_than_it_has_sublayers_is_said_to(lines, sa
     assert result.verdict == (another_sort.SAID.format(said) if said else "unknown mismatch")
 
 
+class Mixed(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.time_mix, self.decay = nn.Parameter(torch.rand(width)), nn.Parameter(torch.rand(width))
+
+    def forward(self, x, before):
+        return self.decay * before + self.time_mix * x
+
+
+def test_a_recurrence_is_said_to_be_one_whatever_it_is_called():
+    assert of_parts(Mixed) == "of a design that is not known here: a recurrence in place of attention"
+
+
 def test_a_mixture_of_parts_is_said_to_be_one_whatever_it_is_called():
     class Chooser(nn.Module):
         def __init__(self, d_model, num_experts, top_k):

@@ -173,6 +173,21 @@ class DownProjection(nn.Module):
         return self.linear(x)
 
 
+class triton:
+    jit = staticmethod(lambda function: {"grid": function})
+
+
+@triton.jit
+def copied_by(given, out):
+    out.copy_(given)
+
+
+def copied(given):
+    out = torch.empty_like(given)
+    copied_by["grid"](given, out)
+    return out
+
+
 if __name__ == "__main__":
     table = {}
 """
@@ -209,6 +224,7 @@ def ignored(tmp_path_factory):
         "count_parameters (it measures a model)",
         "main (a program)",
         "apart (a piece of SelfAttention, judged in it)",
+        "copied (it launches a kernel, which needs a GPU)",
         "whatever (neither its name nor its code is a known part's)",
         "look_up (it reads table, which only the main block makes)",
         "look_elsewhere (it reads shelf, which nothing makes)",

@@ -10,6 +10,7 @@ from scratch_transformer.kit.definitions import is_module_class, leads_to, names
 
 BEFORE_AND_AFTER = "a norm before and one after every sublayer"
 OF_EXPERTS = "a mixture of experts"
+RECURRENT = "a recurrence in place of attention"
 OF_LOW_RANK = "linear layers of low rank, two narrow matrices for one"
 DESIGNS: dict[str, tuple[str, ...]] = {
     OF_EXPERTS: (r"experts?$|^experts?(?!ise)|moe", r"rout|gat|topk|expert"),
@@ -47,7 +48,7 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     ),
     "attention without queries and keys (Synthesizer)": (r"synthesi[sz]er", r"."),
     "attention between a context and a question (BiDAF)": (r"bidaf|bi_?directional_?att|c2q|context2query", r"."),
-    "a recurrence in place of attention": (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),
+    RECURRENT: (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),
 }
 """Words for each -> what its code has a name like, and a second one."""
 SAID = "of a design that is not known here: {}"
@@ -68,9 +69,9 @@ def design_of(thing: Any) -> str:
 
 def of_parts(thing: Any) -> str:
     """That a class of modules whose name says nothing is a mixture of experts, or chooses those, or a linear layer of
-    low rank; "" of any other.
+    low rank, or recurrent; "" of any other.
     """
-    known = [SAID.format(design) for design in (OF_EXPERTS, OF_LOW_RANK)]
+    known = [SAID.format(design) for design in (OF_EXPERTS, OF_LOW_RANK, RECURRENT)]
     return design if is_module_class(thing) and (design := design_of(thing)) in known else ""
 
 

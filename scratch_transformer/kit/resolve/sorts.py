@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.arrays.classes import BACKWARD, as_module
-from scratch_transformer.kit.definitions import codes_of, is_module_class, leads_to, names_in, parameters_of
+from scratch_transformer.kit.definitions import codes_of, is_module_class, leads_to, names_in, nodes_of, parameters_of
 from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import frames_of, parsed
 from scratch_transformer.kit.resolve import foreign
@@ -29,6 +29,7 @@ SETTINGS, DATA, OF_TEXTS, A_BASE, AN_ERROR = "settings", "data", "of a tokenizer
 TRAINS, MEASURES, SHOWS = "it trains a model: read, not run", "it measures a model", "it shows or logs"
 NO_MODULE, NO_MODULE_CALLED = "no nn.Module, and it cannot be called", "no nn.Module"
 A_LOSS = "a loss of another sort"
+LAUNCHES = "it launches a kernel, which needs a GPU"
 KEEPS, RUNS, SEEDS, BEGINS = "it saves or loads", "a program", "it seeds", "it sets first weights"
 A_PART, NOT_MADE = "a piece of {}, judged in it", f"{foreign.READS}{{}}, which {{}}"
 HANDS_ON = "it hands on whatever it is given"
@@ -184,7 +185,13 @@ def _of_class(cls: Any) -> str:
 
 
 def _of_function(function: Any) -> str:
-    return TRAINS if {"backward", "zero_grad"} & names_in(function) else ""
+    return TRAINS if {"backward", "zero_grad"} & names_in(function) else LAUNCHES * launches(function)
+
+
+def launches(function: Any) -> bool:
+    """Whether a function launches a kernel of Triton's, kernel[grid](…)."""
+    calls = nodes_of(function, ast.Call) if inspect.isfunction(function) and "triton" in function.__globals__ else []
+    return any(isinstance(one.func, ast.Subscript) and isinstance(one.func.value, ast.Name) for one in calls)
 
 
 def unmade(thing: Any) -> str:
