@@ -79,3 +79,34 @@ def test_a_check_that_fails_before_any_component_ends_with_2(tmp_path, monkeypat
     events(monkeypatch, [FAILED])
     report = reported(path)
     assert (report.problems, report.status()) == ([f"The check itself failed: {FAILED['error']}"], 2)
+
+
+def test_a_file_on_which_the_check_fails_is_left_out_and_the_others_are_checked(tmp_path, monkeypatch):
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    loading = [{"event": "loading", "path": str(tmp_path / name)} for name in ("a.py", "b.py")]
+    events(monkeypatch, [loading[0], FAILED], [loading[1], {"event": "components", "names": []}, {"event": "done"}])
+    report = reported(tmp_path)
+    assert (report.problems, report.status()) == ([f"a.py: the check itself failed: {FAILED['error']}"], 2)
+
+
+FIELD = """
+import typing
+import torch
+
+class Path(typing.NamedTuple):
+    score: float
+    output: torch.Tensor
+
+def softmax(x):
+    e = torch.exp(x - x.amax(-1, keepdim=True))
+    return e / e.sum(-1, keepdim=True)
+"""
+
+
+def test_a_field_may_be_called_output(tmp_path):
+    """As what one of a function's several masks is called, within."""
+    (tmp_path / "a.py").write_text(FIELD)
+    report = reported(tmp_path / "a.py")
+    (result,) = report.results
+    assert (report.problems, result.name, result.verdict) == ([], "softmax", "matches the builtin")

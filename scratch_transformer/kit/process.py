@@ -89,11 +89,13 @@ class _Watch:
         if self.current:
             self._dead(self.current, why)
             return False
-        if self.failure:
-            self.report.problems.append(f"The check itself failed: {self.failure}")
-            self.report.unheard = True
-            return True
         source = self.names.get(self.loading)
+        if self.failure:  # while a file was read: the others are checked without it
+            where = f"{source.where(None)}: the" if source is not None else "The"
+            self.report.problems.append(f"{where} check itself failed: {self.failure}")
+            self.report.unheard = True
+            self.job["sources"] = [s for s in self.job["sources"] if s["path"] != self.loading]
+            return source is None or not self.job["sources"]
         if source is None or self.loading in self.job["salvage"]:
             self.report.problems.append(f"{_name(self.loading) or self.report.target}: {why}")
             self.job["sources"] = [s for s in self.job["sources"] if s["path"] != self.loading]

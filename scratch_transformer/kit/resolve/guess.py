@@ -94,7 +94,7 @@ def kinds_of(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str, ...
 
     By its name; by what it is made of, where the name says nothing.
     """
-    if hasattr(thing, "output"):
+    if mask_outputs.is_output(thing):
         return mask_outputs.kinds_of(thing)
     found = kinds_by_name(name, thing, kinds)
     if found and found[0] in INSIDE and structure.is_one_layer(thing):  # class Encoder, of one layer

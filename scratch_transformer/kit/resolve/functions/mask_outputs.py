@@ -32,7 +32,7 @@ BESIDE = 2
 
 def outputs_of(function: Any) -> list[tuple[str, Any]]:
     """Each mask of a function that returns several, by the name that it has there; [] of any other."""
-    tree = tree_of(function) if inspect.isfunction(function) and not hasattr(function, "output") else None
+    tree = tree_of(function) if inspect.isfunction(function) and not is_output(function) else None
     returned = [node.value for node in inside(tree) if isinstance(node, ast.Return)] if tree is not None else []
     if len(returned) != 1 or not isinstance(returned[0], ast.Tuple) or not mask_makers.kind_of(function):
         return []
@@ -69,6 +69,11 @@ def measured_alone(function: Any, name: str) -> bool:
     held = {node.value for node in nodes if isinstance(node, ast.Attribute) and node.attr in SIZES}
     held |= {one for node in nodes if isinstance(node, ast.Call) and last_name(node.func) == "len" for one in node.args}
     return bool(read) and held.issuperset(read)
+
+
+def is_output(thing: Any) -> bool:
+    """Whether it is one of several masks that a function gives; a class may have a field of that name."""
+    return inspect.isfunction(thing) and hasattr(thing, "output")
 
 
 def kinds_of(function: Any) -> tuple[str, ...]:
