@@ -33,6 +33,7 @@ from scratch_transformer.kit.judge.lengths import other_when_long
 from scratch_transformer.kit.judge.places import THREE
 from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing, shapes
+from scratch_transformer.kit.judge.shifted import shifts_its_target
 from scratch_transformer.kit.judge.stops import miscut
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
@@ -156,6 +157,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
     verdict = "unknown mismatch" if candidate.besides_layers and verdict != "mistake" else verdict
     unexplained = best is None and verdict == "mistake" and not any(finding.explains for finding in findings)
     unexplained |= bool(candidate.besides_layers) and verdict == "mistake"
+    shifted = shifts_its_target(session) if best is None else ""
     return Diagnosis(
         kind=kind.name,
         verdict=verdict,
@@ -170,6 +172,7 @@ def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnos
         limits=(
             *(limit for limit in candidate.limits if not _is_told(limit, findings)),
             *([unsteady] if unsteady else ()),
+            *([shifted] if shifted else ()),
             *_limits(session, findings),
             *(_does_without(session) if best else _scores_no_words(session)),
             *(_has_besides(session) if best and not any(f.form == OF_PLACES for f in findings) else ()),
