@@ -342,6 +342,18 @@ def test_after_it_was_tried_with_every_design_one_mistake_besides_the_known_ones
     assert changes(tiers[4][1]) == SINGLE
 
 
+def test_of_many_designs_the_likeliest_are_tried_with_one_mistake_besides_the_known_ones_before_all_with_one(
+    tried, monkeypatch
+):
+    designs = [(str(n), {}) for n in range(search.MOST_DESIGNS + 1)]
+    monkeypatch.setattr(search, "_nearest", lambda session, designs, shown: designs)
+    tiers, _ = tried(["LN1"], designs)
+    assert [(h.design, h.changes) for h in tiers[3][1]] == [
+        (name, (DDOF, other)) for name in "01" for other in (EPS, TINY, BATCH)
+    ]
+    assert {h.design for h in tiers[4][1]} == {name for name, _ in designs}
+
+
 def test_what_its_numbers_have_shown_is_tried_first_with_the_parts_mistakes(tried):
     part = Diagnosis("LayerNorm", "mistake", 1.0, "", (Finding(MISTAKES["LN1"], ""),), recipe=RIGHT.with_({"ddof": 1}))
     designs = [("pre", {"norm_order": "pre"}), ("post", {"norm_order": "post"})]

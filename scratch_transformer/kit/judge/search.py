@@ -61,8 +61,9 @@ UNHIDDEN = ("MaskedLlamaBlock", "EncoderLayer")
 """Layers in which every token attends to all."""
 OF_SUBLAYERS = {"norm_order", "residual", "summand"}
 """What may be otherwise around one sublayer than around the others."""
-MOST_LIKELY, MOST_NEAR = 4, 48
-"""Designs that are combined with one mistake besides the parts'; those that are combined with mistakes at all."""
+LIKELIEST, MOST_LIKELY, MOST_NEAR = 2, 4, 48
+"""Designs that are combined with one mistake besides the parts', before others are, and of what was tried before; those
+that are combined with mistakes at all."""
 
 PADDING_LOST, GAP = ("A29", "the padding is lost"), "gap"
 """A mistake that goes with any other, and the name of the probe that shows it."""
@@ -288,9 +289,10 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     if bare:
         besides = [(*all_known, *c) for all_known in found[:1] for c in bare]
         yield False, with_changes(designs, [*bare, *(c for c in besides if compatible(c))])
-    for all_known in found[:1] if session.candidate.is_tried else ():  # without what the parts have, nothing agrees
+    first = designs[: MOST_LIKELY if session.candidate.is_tried else LIKELIEST if len(designs) > MOST_DESIGNS else 0]
+    for all_known in found[:1] if first else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
-        yield False, with_changes(designs[:MOST_LIKELY], one_more)
+        yield False, with_changes(first, one_more)
     if kind.name.endswith(LAYERS) and len(designs) > MOST_LIKELY:
         yield False, with_changes(designs[:MOST_LIKELY], [(change,) for change in changes])
         yield True, with_changes(designs[:MOST_LIKELY], list(_in_sublayers(kind.name, changes, found)))
