@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import scratch_transformer.nn
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit import assert_equivalent, check
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve.build import asked, instance
@@ -368,6 +369,31 @@ def test_a_config_that_may_name_a_preset_names_none():
             return self.norm(x)
 
     assert check(Norm, "LayerNorm").verdict == "matches the builtin"
+
+
+PRESET = """
+import types
+import torch.nn as nn
+
+class Norm(nn.Module):
+    @staticmethod
+    def get_default_config():
+        return types.SimpleNamespace(model_type="gpt", n_embd=None)
+
+    def __init__(self, config):
+        super().__init__()
+        assert (config.model_type is not None) ^ (config.n_embd is not None)
+        self.norm = nn.LayerNorm(config.n_embd)
+
+    def forward(self, x):
+        return self.norm(x)
+
+config = Norm.get_default_config()
+"""
+
+
+def test_a_preset_of_the_file_s_own_config_gives_way_to_sizes(tmp_path):
+    assert check_text(PRESET, tmp_path)["Norm"].verdict == "matches the builtin"
 
 
 class AddNorm(nn.Module):

@@ -166,6 +166,8 @@ def test_a_ratio_is_of_norms_only():
 def test_scaled_elsewhere():
     session = SimpleNamespace(settings={"d_model": 36, "num_heads": 4})
     assert judged._scaled(session, Change("A1", "", (("scale_place", "after softmax"),))) == ""
+    both = Change("A1", "", (("scale_place", "after softmax"), ("scale", "1/sqrt(d_model)")))
+    assert judged._scaled(session, both).startswith("The weights, after the softmax, are multiplied by ")
 
 
 @pytest.mark.long

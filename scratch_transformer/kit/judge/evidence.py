@@ -106,7 +106,8 @@ def _scaled(session: Session, change: Change) -> str:
         return ""
     here = scale(Recipe(scale=entries["scale"]), d_k, h, 7, settings.get("d_model", 0), 2)
     of = {"1/sqrt(S)": " (for 7 keys)", "1/sqrt(B)": " (for 2 samples)"}.get(str(entries["scale"]), "")
-    return f"The scores are multiplied by {here:.4g}{of}; 1/√d_k is {d_k**-0.5:.4g} for d_k = {d_k}."
+    what = "scores" if "scale_place" not in entries else "weights, after the softmax,"
+    return f"The {what} are multiplied by {here:.4g}{of}; 1/√d_k is {d_k**-0.5:.4g} for d_k = {d_k}."
 
 
 def _drowned(session: Session, change: Change) -> str:

@@ -89,6 +89,7 @@ ATTENTION = (
             "multiplied by √d_k": {"scale": "sqrt(d_k)"},
             "multiplied by √d_model": {"scale": "sqrt(d_model)"},
             "divided after the softmax": {"scale_place": "after softmax"},
+            "divided by √d_model after the softmax": {"scale_place": "after softmax", "scale": "1/sqrt(d_model)"},
         },
         severities={AS_IN_T5: "note", WRITTEN_IN: "harmless"},
         demo=QKV

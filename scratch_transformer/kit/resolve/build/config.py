@@ -37,6 +37,8 @@ NAMES = {
     "config", "cfg", "args", "conf", "hparams", "hp", "params", "configuration", "opt", "settings", "modelargs", "c",
     "modelconfig", "hyperparameters", "hyperparams", "options", "opts", "gptconfig", "kwargs", "param",
 }  # fmt: skip
+PRESETS = ("modeltype", "modelname", "preset", "pretrained")
+"""What names a set of sizes."""
 WORDS: dict[str, Any] = {
     "act": "gelu",
     "activation": "gelu",
@@ -45,7 +47,7 @@ WORDS: dict[str, Any] = {
     "dtype": None,
     "multipleof": 1,
     "batch": 2,
-    **dict.fromkeys(("modeltype", "modelname", "preset", "pretrained"), None),  # sizes are given one by one
+    **dict.fromkeys(PRESETS, None),  # sizes are given one by one
 }
 CAUSAL = re.compile(r"(is|use)?causal(mask|attention|attn)?")
 """A flag of what writes, in all likelihood: what hides nothing has no use for one."""
@@ -94,6 +96,11 @@ def is_config(parameter: inspect.Parameter) -> bool:
     return plain(parameter.name) in NAMES or "config" in plain(parameter.name) or "config" in plain(kind)
 
 
+def _may_be_none(name: str, owner: Any) -> bool:
+    """Whether a class asks if there is such a value: config.model_type is not None."""
+    return owner is not None and re.search(rf"\.{name} is (not )?None", source_of(owner)) is not None
+
+
 class Config(dict):
     """Answers to config.n_embd, config["emb_dim"] and config.get("emb_dim"), whatever the name, as `value` knows it."""
 
@@ -119,6 +126,8 @@ class Config(dict):
                 return value(name)
             except Unknown:
                 pass
+        if plain(name) in PRESETS and _may_be_none(name, self.__dict__["_owner"]):
+            return None
         if own is not Unknown:
             return Config(value, own) if isinstance(own, Mapping) or dataclasses.is_dataclass(own) else own
         return self._supposed(name)
