@@ -90,7 +90,26 @@ ADDED = SEVERAL.replace("return self.out(", "return self.norm(x + self.out(").re
 ADDED = ADDED.replace("self.out = ", "self.norm, self.out = nn.LayerNorm(dim), ")
 
 
+MATRICES = """
+class Attention(nn.Module):
+    def __init__(self, d_in, d_out, heads):
+        super().__init__()
+        self.h, self.d, self.d_out = heads, d_out // heads, d_out
+        self.q, self.k, self.v = (nn.Parameter(torch.randn(d_in, d_out)) for _ in range(3))
+        self.out = nn.Linear(d_out, d_out)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (torch.einsum("btc,cd->btd", x, w) for w in (self.q, self.k, self.v))
+        q, k, v = (y.view(B, T, self.h, self.d).transpose(1, 2) for y in (q, k, v))
+        weights = (q @ k.mT / math.sqrt(self.d)).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(B, T, self.d_out))
+"""
+"""Of tokens of another width, d_in, its matrices have as many numbers as if it made others of them."""
+
+
 @pytest.mark.parametrize("text", [
+    MATRICES,
     SEVERAL, IN_ONE, ADDED, SEVERAL.replace("nn.Linear(width, dim)", "nn.Linear(width, width)"),
     SEVERAL.replace("dim, width, heads", "dim, heads").replace("width", "dim"),
     SEVERAL.replace("assert width % heads == 0", "assert width % heads == 0 and width == dim"),
@@ -101,11 +120,14 @@ def test_heads_that_are_cut_from_another_width_raise_no_alarm(text, tmp_path):
     assert result.verdict in FINE and not {"A1", "B26"} & {*result.ids}, result
 
 
+AS_TOKENS = "fits only where width is as wide as its tokens"
+
+
 @pytest.mark.parametrize("text, old, new, id, said", [
     (SEVERAL, "math.sqrt(self.d)", "math.sqrt(C // self.h)", "A1", "heads of 2 features by √4 too"),
     (IN_ONE, "math.sqrt(self.d)", "math.sqrt(C // self.h)", "A1", "heads of 2 features by √4 too"),
-    (SEVERAL, "heads, width // heads", "heads, dim // heads", "B26", "fits only where width is as wide as its tokens"),
-    (SEVERAL, "reshape(B, T, -1)", "reshape(B, T, C)", "B26", "fits only where width is as wide as its tokens"),
+    (SEVERAL, "heads, width // heads", "heads, dim // heads", "B26", AS_TOKENS),
+    (SEVERAL, "reshape(B, T, -1)", "reshape(B, T, C)", "B26", AS_TOKENS),
 ])  # fmt: skip
 def test_what_shows_with_another_width_alone_is_named(text, old, new, id, said, tmp_path):
     assert old in text

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dis
 import inspect
+import math
 from collections.abc import Iterator
 
 import torch
 
 from scratch_transformer.kit.definitions import parameters_of
-from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line
+from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, learners_place
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
 from scratch_transformer.kit.judge.variants import call
-from scratch_transformer.kit.kind import Candidate, Finding
+from scratch_transformer.kit.kind import Candidate, Finding, Inputs
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import OF_THE_MODEL, OUTSIDE
 from scratch_transformer.kit.mistakes.construction import OF_SHAPES
@@ -24,6 +25,7 @@ WIDER = 29
 """A width of a hidden layer that is no token's."""
 OF_A_HEAD = 3
 """Its matrices: of queries, keys and values."""
+TOKENS = ("x", "query", "key", "value", "memory")
 PLAIN = ("MultiheadAttention", "SelfAttention", "CausalSelfAttention", "CrossAttention")
 """Attention that is given nothing of the width of its heads: no table of positions."""
 
@@ -99,7 +101,7 @@ def width_of_several(session: Session, best: Hypothesis | None) -> Iterator[Find
         return
     width = heads * NARROW_OF_SEVERAL
     for name, narrow in _built_with(session, width):
-        if not _is_narrower(narrow, session, width):
+        if not _is_narrower(narrow, session, width) or _takes_tokens_of(width, narrow, session):
             continue
         told = f"{name} = {width} beside d_model = {d_model}"
         if (misfit := _misfit(session, narrow, name, told)) is not None:
@@ -142,6 +144,25 @@ def _misfit(session: Session, other: Candidate, name: str, told: str) -> Finding
         said = f"{said}: {in_one_line(error)}. {STOPS_AT}{learners_line(error)}"
         return Finding(MISTAKES["B26"], said, fix=OF_SHAPES)
     return None
+
+
+def _takes_tokens_of(width: int, narrow: Candidate, session: Session) -> bool:
+    """Whether what was told is the width of tokens: with such it computes, or gets further before it stops.
+
+    nn.Parameter(torch.randn(d_in, d_out)), and x @ it.
+    """
+    inputs = session.ran[0].probe.inputs
+    cut = {name: inputs[name][..., :width] for name in session.kind.inputs if name in TOKENS}
+    return _reached(narrow, {**inputs, **cut}) > _reached(narrow, inputs)
+
+
+def _reached(candidate: Candidate, inputs: Inputs) -> float:
+    """The line at which it stops; behind all lines if it does not."""
+    try:
+        call(candidate, inputs)
+    except RuntimeError as error:
+        return learners_place(error)[1]
+    return math.inf
 
 
 def _is_narrower(narrow: Candidate, session: Session, width: int) -> bool:
