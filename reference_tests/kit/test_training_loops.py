@@ -169,6 +169,7 @@ def test_gradients_may_be_set_to_nothing_otherwise(text, old, new):
 @pytest.mark.parametrize(("old", "new"), [
     ("dropout=0.1):", "dropout=0.0):"),  # nothing that a mode changes
     ("    model.eval()\n", "    other.eval()\n"),
+    ("    for x, y in loader:\n", "    unwrapped.train()\n    for x, y in loader:\n"),
     ("    model.eval()\n", "    model = copy.deepcopy(model).eval()\n"),
     ("    print(estimate(model, loader))\n", "    if epoch == 9:\n        model.eval()\n        break\n"),
     ("    print(estimate(model, loader))\n", "print(estimate(model, loader))\n"),
@@ -228,7 +229,16 @@ for x, y in loader:
 """
 
 
-@pytest.mark.parametrize("text", [SUMMED, TURNED, SKIPPED, OTHERWISE])
+OF_TWO = """
+for x in loader:
+    loss = critic(generator(x)).mean()
+    loss.backward()
+    critic_optimizer.zero_grad()
+    generator_optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("text", [SUMMED, TURNED, SKIPPED, OTHERWISE, OF_TWO])
 def test_what_a_turn_does_may_be_meant(text):
     assert [one.id for one in read(text)] == []
 

@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from scratch_transformer.kit.judge.scripts.flow import Script
 from scratch_transformer.kit.judge.scripts.losses import Found
-from scratch_transformer.kit.judge.scripts.turns import backwards_of, is_step, receiver_of, texts_of, turns_of
+from scratch_transformer.kit.judge.scripts.turns import (
+    backwards_of,
+    is_optimizer,
+    is_step,
+    receiver_of,
+    texts_of,
+    turns_of,
+)
 from scratch_transformer.kit.syntax import last_name, nodes_in
 
 ZEROES = re.compile(
@@ -47,9 +54,11 @@ def zeroed_before_the_step(script: Script) -> Found:
         steps = [call for call in calls if is_step(call)]
         if len(steps) != 1 or [last_name(call.func) for call in calls].count("backward") != 1:
             continue
+        stepping = {*map(ast.unparse, (receiver_of(steps[0]), *steps[0].args[:1]))}
         for zero in (call for call in calls if last_name(call.func) == "zero_grad"):
             is_between = backward.lineno < zero.lineno < steps[0].lineno
-            if is_between and _branches(script, zero) == _branches(script, backward):
+            is_anothers = is_optimizer(receiver_of(zero)) and ast.unparse(receiver_of(zero)) not in stepping
+            if is_between and not is_anothers and _branches(script, zero) == _branches(script, backward):
                 yield "T18", zero, "It sets to zero what backward() has just computed, and the step comes behind it."
 
 

@@ -13,6 +13,9 @@ from scratch_transformer.kit.syntax import last_name
 DROPS = re.compile(r"drop_?(out|path)|batch_?norm|nn\.Transformer|MultiheadAttention\(", re.IGNORECASE)
 """In the text of a model that is another one in evaluation."""
 RATE = re.compile(r"drop\w*(?:\s*:\s*float)?\s*[=:(]\s*(?:p\s*=\s*)?([\d.]+)", re.IGNORECASE)
+EVALUATES = re.compile(r"\.eval\(\)|\btrain(ing)?\(?(mode)? ?=? ?False|from_pretrained|Lightning|\bTrainer\(")
+NO_GRAD = re.compile(r"no_grad|inference_mode|set_grad_enabled\(False\)")
+TRAINS = re.compile(r"backward\(|optim|\bfit\(|\btrain\w*\(")
 
 
 def kept_in_evaluation(script: Script) -> Found:
@@ -23,8 +26,8 @@ def kept_in_evaluation(script: Script) -> Found:
         for loop in turns_of(script, backward):
             calls = [*calls_in(script, loop, {})]
             trained = {one.of for one in calls if one.node.func is one.subject}
-            modes = [one for one in calls if one.of in trained and one.mode is not None]
-            if any(one.mode for one in modes):
+            modes = [one for one in calls if one.of in trained and one.mode is False]
+            if any(one.mode for one in calls):  # of the same model by another name, perhaps
                 continue
             if wrong := [one for one in modes if not _is_left(script, one.node)]:
                 said = f"The loop at line {loop.lineno} trains it, and has {ast.unparse(wrong[0].node)} in each turn, "
@@ -35,11 +38,6 @@ def kept_in_evaluation(script: Script) -> Found:
                 said = f"So it is when the loop at line {loop.lineno} trains it: there is no {before[-1].of}.train()."
                 yield "T15", before[-1].node, said
                 return
-
-
-EVALUATES = re.compile(r"\.eval\(\)|\btrain(ing)?\(?(mode)? ?=? ?False|from_pretrained|Lightning|\bTrainer\(")
-NO_GRAD = re.compile(r"no_grad|inference_mode|set_grad_enabled\(False\)")
-TRAINS = re.compile(r"backward\(|optim|\bfit\(|\btrain\w*\(")
 
 
 def dropping_in_evaluation(script: Script) -> Found:

@@ -35,7 +35,12 @@ def turns_of(script: Script, backward: ast.Call) -> Iterator[ast.For | ast.While
 
 def is_step(call: ast.Call) -> bool:
     """optimizer.step(), scaler.step(optimizer), self.opt.step()."""
-    return last_name(call.func) == "step" and bool(OPTIMIZES.search(last_name(receiver_of(call))))
+    return last_name(call.func) == "step" and is_optimizer(receiver_of(call))
+
+
+def is_optimizer(node: ast.expr) -> bool:
+    """Whether a name is that of an optimizer, or of the scaler that steps in its place."""
+    return OPTIMIZES.search(last_name(node)) is not None
 
 
 def receiver_of(call: ast.Call) -> ast.expr:
