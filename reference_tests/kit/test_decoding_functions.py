@@ -411,3 +411,23 @@ def write(model, tok, prompt, length):
 def test_a_tokenizer_may_have_a_short_name(name, chosen, ids, tmp_path):
     text = SHORT_NAME.replace("tok", name).replace("ARGMAX", chosen)
     assert check_text(text, tmp_path)["write"].severe == ids
+
+
+TEXTS_AT_ONCE = """
+def to_text(numbers, id_char_map):
+    return "".join(id_char_map[one] for one in numbers)
+
+
+def generate(model, id_char_map, max_new_tokens=50):
+    ids = torch.zeros(3, 1).long()
+    for _ in range(max_new_tokens):
+        chosen = torch.multinomial(F.softmax(model(ids)[:, PLACE], dim=-1), 1)
+        ids = torch.cat((ids, chosen), dim=-1)
+    return [to_text(row, id_char_map) for row in ids.tolist()]
+"""
+
+
+@pytest.mark.parametrize("place, ids", [("-1", []), ("0", ["D8"])])
+def test_several_texts_may_be_written_at_once_from_the_first_id(place, ids, tmp_path):
+    result = check_text(TEXTS_AT_ONCE.replace("PLACE", place), tmp_path)["generate"]
+    assert result.severe == ids and result.verdict != "unknown mismatch"

@@ -413,6 +413,28 @@ def test_what_is_only_told_how_much_to_write_is_given_nothing_to_write_with():
     assert foreign.writes_alone(sample, "GreedyDecoding") == foreign.writes_alone(generate, "CausalMask") == ""
 
 
+class MyModel:
+    from_pretrained = staticmethod(list)
+
+
+def answer(name, prompt, max_new_tokens=20):
+    from elsewhere import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(name).generate(prompt, max_new_tokens=max_new_tokens)
+
+
+def answer_by_ones_own(name, prompt, max_new_tokens=20):
+    return MyModel.from_pretrained(name).generate(prompt, max_new_tokens=max_new_tokens)
+
+
+def test_what_loads_the_model_of_another_library_writes_with_that():
+    said = foreign.loads_its_model(answer, "GreedyDecoding")
+    assert said == "it writes with another library's model: AutoModelForCausalLM"
+    assert (
+        foreign.loads_its_model(answer_by_ones_own, "GreedyDecoding") == foreign.loads_its_model(answer, "Loss") == ""
+    )
+
+
 class OfPointwiseConvolutions(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()

@@ -72,6 +72,17 @@ def made_for(optimizer, num_warmup_steps, num_training_steps):
     return LambdaLR(optimizer, share)
 
 
+def down_to_a_share(optimizer, num_warmup_steps, num_training_steps, max_lr, min_lr):
+    def share(n):
+        if n < num_warmup_steps:
+            return n / num_warmup_steps
+        progress = min((n - num_warmup_steps) / (num_training_steps - num_warmup_steps), 1.0)
+        least = min_lr / max_lr
+        return least + (1 - least) * (1 + math.cos(math.pi * progress)) / 2
+
+    return LambdaLR(optimizer, share)
+
+
 def straight(optimizer, num_warmup_steps, num_training_steps):
     def share(n):
         if n < num_warmup_steps:
@@ -140,7 +151,7 @@ class Trainer:
         self.optimizer.step()
 """
 COSINES, ROOTS = (
-    ["HalfAWave", "OnTop", "Told", "made_for", "shares"],
+    ["HalfAWave", "OnTop", "Told", "made_for", "down_to_a_share", "shares"],
     ["OfTheRoot", "of_the_root", "Model.configure_optimizers.schedule"],
 )
 LENGTH = "(self.max_steps - self.warmup_steps)"
@@ -181,6 +192,7 @@ def test_what_has_an_optimizer_is_no_schedule_by_that(results):
         ("Told", f"- self.warmup_steps) / {LENGTH}, 1.0)\n        return s",
          ") / self.max_steps, 1.0)\n        return s", "O6"),
         ("made_for", ") / 2\n\n    return LambdaLR", ")\n\n    return LambdaLR", "O7"),
+        ("down_to_a_share", "(1 - least) * (1 + math", "2 * (1 - least) * (1 + math", "O7"),
         ("of_the_root", "warmup**-1.5", "warmup**-0.5", "T7"),
         ("shares", "/ 2\n\n    return share\n\n\ndef later", "\n\n    return share\n\n\ndef later", "O7"),
         ("Model.configure_optimizers.schedule", "* min((n", "* max((n", "T7"),

@@ -115,6 +115,17 @@ def evaluate_model(net, batches, steps):
     return sum(net(batch).mean() for batch, _ in zip(batches, range(steps))) / steps
 
 
+def estimate_loss_of_text(model, texts):
+    return sum(F.cross_entropy(model(text[:-1]), text[1:]) for text in texts) / len(texts)
+
+
+def train_attention(model, optimizer, batches):
+    for x, y in batches:
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+
 def count_parameters(model):
     return sum(p.numel() for p in model.parameters())
 
@@ -217,6 +228,8 @@ def ignored(tmp_path_factory):
         "Odd (no known part takes (this, that))",
         "get_batch (data)",
         "calc_loss_batch (a loss of another sort)",
+        "estimate_loss_of_text (it measures a model)",
+        "train_attention (it trains a model: read, not run)",
         "evaluate_model (it measures a model)",
         "one_epoch (it trains a model: read, not run)",
         "init_weights (it sets first weights)",

@@ -131,6 +131,28 @@ def test_what_a_model_lacks_that_the_kit_made_is_no_mistake_of_the_method(tmp_pa
     assert any("Net.setup_optimizers (it asks its model for .inner" in said for said in report.ignored), report.ignored
 
 
+OF_A_TRAINER = """
+class Fitting:
+    def __init__(self, model, config):
+        self.model, self.config = model, config
+        self.optimizer = self._optimizer(False)
+
+    def _optimizer(self, log):
+        big = [p for p in self.model.parameters() if p.dim() >= 2]
+        rest = [p for p in self.model.parameters() if p.dim() < 2]
+        if log:
+            print(len(big), len(rest))
+        told = self.config.train
+        groups = [{"params": big, "weight_decay": told.weight_decay}, {"params": rest, "weight_decay": 0.0}]
+        return torch.optim.AdamW(groups, lr=told.learning_rate)
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [("", "", []), ("p.dim() < 2", "p.dim() < 1", ["O11"])])
+def test_what_trains_a_model_that_it_has_says_which_weights_of_that_shrink(old, new, ids, tmp_path):
+    assert check_text(OF_A_TRAINER.replace(old, new), tmp_path)["Fitting._optimizer"].ids == ids
+
+
 ONE_GROUP = "everything shrinks, as there is one weight decay for all weights"
 IN_ONE = """
 def configure_optimizer(model, lr, weight_decay):

@@ -117,7 +117,8 @@ class Found:
             if not why and sorts.judged_within(name, value, found):
                 self.holders.append((name, value, found))
             else:
-                said[name] = why or sorts.sort_of(name, value, own)
+                is_known = why not in ("", foreign.RETURNS_NOTHING)  # what trains returns nothing, too
+                said[name] = why if is_known else sorts.sort_of(name, value, own)
         for name in definitions:
             said |= sorts.methods_of(name, vars(loaded.module).get(name), [*found, *self._told_of(source)])
         ignored += [f"{name} ({why})" for name, why in said.items()]
@@ -266,6 +267,7 @@ class Found:
             foreign.attends_to_nothing(value, kinds[0]),
             foreign.embeds_words(value, kinds[0]),
             foreign.writes_alone(value, kinds[0]),
+            foreign.loads_its_model(value, kinds[0]),
         )
         why = next(filter(None, whys), "")
         is_done = kinds[0] == "GradientClipping" or writing.prints(value)  # it clips in place

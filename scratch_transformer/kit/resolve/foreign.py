@@ -19,6 +19,7 @@ from scratch_transformer.kit.arrays.libraries import has_own_tensors, is_own_ten
 from scratch_transformer.kit.definitions import (
     is_module_class,
     is_of_torch,
+    is_own,
     leads_to,
     meant_by,
     names_in,
@@ -114,6 +115,7 @@ def of_own_tensors(thing: Any) -> str:
 
 
 WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")
+WRITING = ("GreedyDecoding", "BeamSearch", "Sampling")
 ATTENDS = re.compile(
     r"(?<!fl)att|softmax|mha|mhsa|query|queries|qkv|einsum|bmm|transformer|gpt|bert|llama|mask|heads", re.IGNORECASE
 )
@@ -175,9 +177,26 @@ def embeds_words(thing: Any, kind: str) -> str:
 
 def writes_alone(thing: Any, kind: str) -> str:
     """That a function is told how much to write and no more, generate(length=100): its file's model does it; or ""."""
-    is_one = kind in ("GreedyDecoding", "BeamSearch", "Sampling") and inspect.isfunction(thing)
+    is_one = kind in WRITING and inspect.isfunction(thing)
     told = [type(p.default) in (int, float) or _is_number(p) for p in _given(thing)] if is_one else []
     return "it is given no model and no words" if told and all(told) else ""
+
+
+def loads_its_model(thing: Any, kind: str) -> str:
+    """That a function which writes text loads another library's model for that: AutoModel.from_pretrained(name); or "".
+
+    One that a class of the learner's loads is the learner's own.
+    """
+    if kind not in WRITING or not inspect.isfunction(thing):
+        return ""
+    calls = [node.func for node in nodes_in(tree_of(thing), ast.Call) if last_name(node.func) == "from_pretrained"]
+    loaders = [ast.unparse(func.value) for func in calls if isinstance(func, ast.Attribute)]
+    found = {name: meant_by(name, namespace_of(thing)) for name in loaders if MODEL.search(name)}
+    others = [name for name, cls in found.items() if not (isinstance(cls, type) and is_own(cls))]
+    return f"it writes with another library's model: {others[0]}" if others else ""
+
+
+MODEL = re.compile(r"Model|LMHead|For[A-Z]\w+$")
 
 
 WRITES = re.compile(r"generat|sampl|predict|translat|loss|train|beam|greedy", re.IGNORECASE)

@@ -16,11 +16,19 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.arrays.classes import BACKWARD, as_module
-from scratch_transformer.kit.definitions import codes_of, is_module_class, leads_to, names_in, nodes_of, parameters_of
+from scratch_transformer.kit.definitions import (
+    codes_of,
+    is_module_class,
+    leads_to,
+    names_in,
+    nodes_of,
+    parameters_of,
+    source_of,
+)
 from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import frames_of, parsed
 from scratch_transformer.kit.resolve import foreign
-from scratch_transformer.kit.resolve.functions import methods, schedules
+from scratch_transformer.kit.resolve.functions import grouping, methods, schedules
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 from scratch_transformer.kit.syntax import SCOPES, is_stored
@@ -50,7 +58,7 @@ BY_WORDS = {
     BEGINS: r"init\w*( \w+)* (weights?|params?|parameters|layers?|modules?)|weights? init|xavier|kaiming",
     KEEPS: r"save|checkpoints?|load",
     SEEDS: r"seed|seeds",
-    MEASURES: r"count|evaluat(e|ion)|eval|estimate|accuracy|metrics?|bleu|perplexity|meter|benchmark|profile",
+    MEASURES: r"count|eval|(evalu|valid)at(e|ion)|estimate|accuracy|metrics?|bleu|perplexity|meter|benchmark|profile",
     SHOWS: r"plot|draw|show|visuali[sz]e|display|print|log(?! (back|forward))|logger|timer|callback|tracker|monitor",
     RUNS: r"main|cli|run|demo|example",
 }
@@ -69,7 +77,8 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
     if absent.endswith(NOWHERE):
         return absent
     if not is_module_class(thing):
-        if named := _named(name, [said for said in BY_WORDS if said != DATA or not _is_given_a_model(thing)]):
+        of_models = [MEASURES, *(said for said in BY_WORDS if said != DATA)]  # text_eval(model, batches)
+        if named := _named(name, of_models if _is_given_a_model(thing) else BY_WORDS):
             return named
         whole = _whole_of(thing, components) if inspect.isfunction(thing) else None
         if whole is not None:
@@ -133,7 +142,7 @@ def _of_method(name: str, function: Any, cls: Any) -> str:
     if re.search(rf"\b({STEPS_OF_TRAINING})\b", called) or _of_function(function):
         return TRAINS
     if name == "configure_optimizers":
-        return "it makes an optimizer of all weights"
+        return "it makes an optimizer" + " of all weights" * (not grouping.GROUPS.search(source_of(function)))
     if re.search(r"\b(load|from) (from )?(checkpoint|pretrained|state|weights)|\bsave\b", called):
         return KEEPS
     if isinstance(vars(cls)[name], staticmethod):

@@ -11,11 +11,20 @@ from torch import Tensor
 
 FIRST = ("sos", "bos", "start", "begin", "init", "cls", "<s>", "go")
 LAST = ("eos", "eot", "end", "stop", "sep", "</s>")
+A_WORD, AN_ID, A_MAP = (
+    r"(word|token|tok|string|str|character|char|ch|sym|symbol|letter)s?",
+    r"(index|ind|idx|ix|id)s?",
+    r"(map|dict)",
+)
 TO_WORDS = re.compile(
     r"itos|^i(nde)?x(2|to)|^id(s)?_?(2|to)|ind_?to|(2|to)_?(word|token|str|char)|decode|lookup_tokens"
+    rf"|^{AN_ID}_?{A_WORD}_?{A_MAP}"
 )
 TO_IDS = re.compile(r"stoi|encode|tokenize|(2|to)_?(id|i$|idx|index)|lookup_indices|numericali[sz]e")
-TABLE = re.compile(r"stoi|^(word|token|tok|w|str|s|char|c|sym|symbol|letter)s?_?(2|to)_?(id|i$|idx|ix|ind)|word_?index")
+TABLE = re.compile(
+    r"stoi|^(word|token|tok|w|str|s|char|c|sym|symbol|letter)s?_?(2|to)_?(id|i$|idx|ix|ind)|word_?index"
+    rf"|^{A_WORD}_?{AN_ID}_?{A_MAP}"
+)
 """Of ids, by words."""
 SIZES = re.compile(r"(vocab|vocabulary|piece)_?size|^(n|num)_?(vocab|words|tokens)$|^vocab_?len|^(size|length)$")
 """Attributes that are its size; get_vocab_size and get_piece_size are methods."""

@@ -71,8 +71,9 @@ def _ends(function: Any, is_told: bool) -> list[tuple[int, int]]:
 
 
 def _numbers(function: Any) -> list[int]:
-    """Ids that are written in: if next_word == 3."""
-    found = inspect.unwrap(function).__code__.co_consts
+    """Ids that are written in: if next_word == 3; 0 is in torch.zeros(1, 1)."""
+    code = inspect.unwrap(function).__code__
+    found = [*code.co_consts, *[0] * ("zeros" in code.co_names)]
     return [*dict.fromkeys(n for n in found if type(n) is int and 0 <= n < WORDS)]
 
 
@@ -238,7 +239,14 @@ def first_of(output: Any) -> Any:
             output = output[1:]
             continue
         output = output[0]
-    return first_of(output) if isinstance(output, Tensor) else output
+    if isinstance(output, Tensor):
+        return first_of(output)
+    return output[0] if isinstance(output, list) and _are_texts(output) else output
+
+
+def _are_texts(found: list[Any]) -> bool:
+    """Whether several texts were written, of one beginning, and not the words of one."""
+    return len(found) > 1 and all(isinstance(one, str) and len(ids_of(one)) > 1 and one == found[0] for one in found)
 
 
 def gives_log_probabilities(projection: Any, d_model: int) -> bool:

@@ -39,11 +39,14 @@ OF_MATRICES = re.compile(r"\bn?dim(\(\))? (>= 2|> 1|== 2)|['\"](weight_decay|wd)
 OPTIMIZES = re.compile(r"optim")
 """In the name of what makes an optimizer."""
 KEPT = ("config", "cfg", "conf", "hparams", "args")
-"""Where a model keeps what it is told."""
+SECTIONS = ("train", "training", "optim", "optimizer", "optimization")
+"""Where a model, or what trains it, keeps what it is told; and where in that."""
+TRAINED = re.compile(rf"\bself\.(_?(?:{'|'.join(MODELS[1:])}))\b(?!\()")
+"""What trains a model has it by this name: self.model.parameters()."""
 STEPS = {"warmup": 8, "total": 40, "d_model": 48, "step": 40}
 OTHERS: dict[str, Any] = {
     "betas": (0.9, 0.95), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "device": "cpu",
-    "(is|use|has|verbose|master|fused|foreach|amsgrad)": False,
+    "(is|use|has|verbose|log|print|master|fused|foreach|amsgrad)": False,
 }  # fmt: skip
 """How the names of others begin, and what they are given."""
 
@@ -80,7 +83,7 @@ def reading(function: Any, settings: Mapping[str, Any], judged: Mapping[Any, Any
     is_grouped = GROUPS.search(source_of(function)) is not None
     kept = {name: _value(_meant(name), settings) for name in function.__code__.co_names if _meant(name)}
 
-    around = surroundings.stand_ins(function)
+    around, trained = surroundings.stand_ins(function), TRAINED.search(source_of(function))
 
     def shrinks(decay: Tensor) -> Tensor:
         for model in own_models.models_for(function, judged):
@@ -90,11 +93,12 @@ def reading(function: Any, settings: Mapping[str, Any], judged: Mapping[Any, Any
         return asked(to_optimize(), decay)
 
     def asked(model: nn.Module, decay: Tensor) -> Tensor:
+        owner: Any = model if trained is None or hasattr(model, trained[1]) else SimpleNamespace(**{trained[1]: model})
         for name, value in {**kept, **dict.fromkeys(KEPT, _Kept(**kept))}.items():
-            if not hasattr(model, name):
-                setattr(model, name, value)
+            if not hasattr(owner, name):
+                setattr(owner, name, value)
         with surroundings.replaced(function, around):
-            groups = _groups(function(model, **told))
+            groups = _groups(function(owner, **told))
         found = _decays(groups, float(decay))
         values = own_models.as_of_the_small(model, found)
         is_told_apart = is_grouped or len({*found.values()}) > 1 or (-1.0 in values and not _has_others(function))
@@ -117,9 +121,11 @@ def _has_others(function: Any) -> bool:
 
 
 class _Kept(SimpleNamespace):
-    """What a model is told. What else it is asked for is of a schedule, which sets no weight decay."""
+    """What a model is told, by its name or in a section. What else is asked for is of a schedule: no weight decay."""
 
     def __getattr__(self, name: str) -> Any:
+        if name in SECTIONS:
+            return self
         known = next((one for one in settings_of(name) if one in STEPS), None)
         if known is None:
             raise AttributeError(name)

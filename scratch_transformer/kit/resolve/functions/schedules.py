@@ -214,6 +214,7 @@ def made_by(maker: Any, settings: Mapping[str, Any]) -> Any:
     if inspect.isfunction(made):
         return _times(rate_of(maker, settings), made, _first_of(made) if "d_model" in settings else 0)
     schedule = _schedule_in(made)
+    peak = settings["max_lr"] if "max_lr" in settings and _gives_shares(maker, settings) else 1.0
 
     def rates(steps: Tensor) -> Tensor:
         own, found = copy.deepcopy(schedule), []
@@ -222,10 +223,22 @@ def made_by(maker: Any, settings: Mapping[str, Any]) -> Any:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # schedulers of torch want to see the optimizer's own step
                 own.step()
-        return torch.tensor(found, dtype=torch.float64)[steps - int("d_model" in settings)]
+        return peak * torch.tensor(found, dtype=torch.float64)[steps - int("d_model" in settings)]
 
     rates.is_of_many = True  # type: ignore[attr-defined]
     return rates
+
+
+def _gives_shares(maker: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether the rates are shares of the optimizer's, though the greatest is told: of twice the rates, the same."""
+    if not any("max_lr" in settings_of(p.name)[:1] for p in parameters_of(maker)):
+        return False
+    twice = {name: 2 * value if name in ("max_lr", "min_lr") else value for name, value in settings.items()}
+    made = [_schedule_in(maker(**_values(maker, one), **optimizers(maker, one))) for one in (settings, twice)]
+    shares = [
+        [one(step) for one in getattr(each, "lr_lambdas", []) for step in range(settings["total"])] for each in made
+    ]
+    return any(shares[0]) and shares[0] == shares[1]
 
 
 def _first_of(share: Callable[[int], float]) -> int:
