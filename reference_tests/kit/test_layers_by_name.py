@@ -41,3 +41,36 @@ def test_of_layers_that_all_get_the_first_input_the_last_one_counts(fed, ids, tm
     """It is not made of the first alone (B28): it is the first on which nothing depends."""
     result = check_text(STACK.replace("FED", fed), tmp_path)["Encoder"]
     assert result.severe == ids
+
+
+REWARDS = """
+class Head(nn.Module):
+    def __init__(self, d_model, head_size):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(d_model, head_size, bias=False) for _ in range(3))
+
+    def forward(self, x):
+        weights = self.q(x) @ self.k(x).mT / self.q.out_features**0.5
+        return weights.masked_fill(torch.ones_like(weights).triu(1).bool(), -math.inf).softmax(-1) @ self.v(x)
+
+
+class Transformer(nn.Module):
+    def __init__(self, vocab_size, d_model, n_head, max_len):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.heads = nn.ModuleList(Head(d_model, d_model // n_head) for _ in range(n_head))
+        self.mix, self.norm = nn.Linear(d_model, d_model), nn.LayerNorm(d_model)
+        self.reward = nn.Linear(d_model, 1, bias=False)
+        INITIAL
+
+    def forward(self, idx):
+        x = self.words(idx) + self.places(torch.arange(idx.shape[1]))
+        x = x + self.mix(torch.cat([head(x) for head in self.heads], dim=-1))
+        return self.reward(self.norm(x)).squeeze(-1)[:, -1]
+"""
+
+
+@pytest.mark.parametrize("initial", ["nn.init.zeros_(self.reward.weight)", "pass"])
+def test_heads_are_given_the_same_on_which_rewards_of_nothing_do_not_depend(initial, tmp_path):
+    result = check_text(REWARDS.replace("INITIAL", initial), tmp_path, {"Transformer"})["Transformer"]
+    assert "B19" not in result.ids, result
