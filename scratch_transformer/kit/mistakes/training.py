@@ -237,7 +237,7 @@ print("here, is asked for:", sentence[:-1], "- it only has to copy")
         expected="Each step is by the gradients of its own batch.",
         fix="optimizer.zero_grad() in each turn of the loop, before loss.backward().",
         source="documentation of torch.optim.Optimizer.zero_grad",
-        mathematics="right: θ ← θ - η ∇L_t      here: θ ← θ - η Σ_(s ≤ t) ∇L_s",
+        mathematics="right: θ ← θ - η ∇L_t      here: θ ← θ - η (∇L_1 + … + ∇L_t)",
         demo="""\
 import torch
 weight = torch.ones(1, requires_grad=True)
