@@ -33,6 +33,11 @@ class Script:
         nodes = (node for root in (*self.classes.values(), self.tree) for node in ast.walk(root))
         return {child: node for node in nodes for child in ast.iter_child_nodes(node)}
 
+    @functools.cached_property
+    def texts(self) -> list[str]:
+        """Of the file, and of the classes that it knows, of others too."""
+        return [self.text, *map(ast.unparse, self.classes.values())]
+
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
         """All that a node is in, the innermost first."""
         while (parent := self._parents.get(node)) is not None:

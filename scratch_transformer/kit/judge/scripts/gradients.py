@@ -13,7 +13,6 @@ from scratch_transformer.kit.judge.scripts.turns import (
     is_optimizer,
     is_step,
     receiver_of,
-    texts_of,
     turns_of,
 )
 from scratch_transformer.kit.syntax import last_name, nodes_in
@@ -33,7 +32,7 @@ FREES = re.compile(r"\.item\(|\.detach\(|^float\(|\.data\b|\.tolist\(|\.numpy\("
 
 def added_up(script: Script) -> Found:
     """T14: loss.backward() and optimizer.step() in a loop, and nothing anywhere that sets gradients to zero."""
-    if any(map(ZEROES.search, texts_of(script))) or TIMED.search(script.text):
+    if any(map(ZEROES.search, script.texts)) or TIMED.search(script.text):
         return
     for backward in backwards_of(script):
         loops, scope = script.loops_around(backward)
@@ -66,8 +65,8 @@ def never_stepping(script: Script) -> Found:
     """T18: an optimizer that only ever sets gradients to zero, in a file that computes them in a loop."""
     if STEPS.search(script.text) or not any(any(turns_of(script, backward)) for backward in backwards_of(script)):
         return
+    uses = [node for node in nodes_in(script.tree, ast.expr) if isinstance(getattr(node, "ctx", None), ast.Load)]
     for name, made in _optimizers(script):
-        uses = [node for node in nodes_in(script.tree, ast.expr) if isinstance(getattr(node, "ctx", None), ast.Load)]
         if all(_is_only_zeroed(script, one) for one in uses if last_name(one) == name):
             yield "T18", made.value, f"Gradients are computed in a loop, and {name}.step() is called nowhere."
 

@@ -7,7 +7,7 @@ import re
 
 from scratch_transformer.kit.judge.scripts.flow import Script
 from scratch_transformer.kit.judge.scripts.losses import Found
-from scratch_transformer.kit.judge.scripts.turns import Call, backwards_of, calls_in, receiver_of, texts_of, turns_of
+from scratch_transformer.kit.judge.scripts.turns import Call, backwards_of, calls_in, receiver_of, turns_of
 from scratch_transformer.kit.syntax import last_name
 
 DROPS = re.compile(r"drop_?(out|path)|batch_?norm|nn\.Transformer|MultiheadAttention\(", re.IGNORECASE)
@@ -20,7 +20,7 @@ TRAINS = re.compile(r"backward\(|optim|\bfit\(|\btrain\w*\(")
 
 def kept_in_evaluation(script: Script) -> Found:
     """T15: what trains is put into evaluation mode, in a turn of its loop or before it, and nothing puts it back."""
-    if not any(map(drops, texts_of(script))):
+    if not any(map(_drops, script.texts)):
         return
     for backward in backwards_of(script):
         for loop in turns_of(script, backward):
@@ -42,8 +42,7 @@ def kept_in_evaluation(script: Script) -> Found:
 
 def dropping_in_evaluation(script: Script) -> Found:
     """T19: what is trained or loaded here is used where no gradients are, and nothing ever calls eval()."""
-    known = texts_of(script)
-    if any(map(EVALUATES.search, known)) or not any(map(drops, known)):
+    if any(map(EVALUATES.search, script.texts)) or not any(map(_drops, script.texts)):
         return
     turns = [loop for backward in backwards_of(script) for loop in turns_of(script, backward)]
     trained = {one.of for loop in turns for one in calls_in(script, loop, {})} - {"self"}
@@ -82,7 +81,7 @@ def _is_left(script: Script, node: ast.AST) -> bool:
     return any(isinstance(one.body[-1], (ast.Break, ast.Return, ast.Raise)) for one in branches)
 
 
-def drops(text: str) -> bool:
+def _drops(text: str) -> bool:
     """Whether what a text makes is another one in evaluation: not with dropout = 0.0 alone."""
     rates = RATE.findall(text)
     return DROPS.search(text) is not None and (not rates or any(rate.strip("0.") for rate in rates))

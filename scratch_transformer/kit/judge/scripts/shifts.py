@@ -39,8 +39,9 @@ CUT = re.compile(r"\[[^\[\]]*:[^\[\]]*\]")
 
 def unshifted_batches(script: Script) -> Found:
     """T13: a function that gives the same piece of a text as input and as labels, of a language model's file."""
-    texts = [script.text, *map(ast.unparse, script.classes.values())]
-    if any(map(SHIFTS.search, texts)) or not any(map(IS_CAUSAL.search, texts)) or next(losses(script), None) is None:
+    if any(map(SHIFTS.search, script.texts)) or not any(map(IS_CAUSAL.search, script.texts)):
+        return
+    if next(losses(script), None) is None:
         return
     for function in nodes_in(script.tree, ast.FunctionDef):
         for given in nodes_in(function, ast.Return):

@@ -48,11 +48,6 @@ def receiver_of(call: ast.Call) -> ast.expr:
     return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
-def texts_of(script: Script) -> list[str]:
-    """Of the file, and of the classes that it knows from others."""
-    return [script.text, *map(ast.unparse, script.classes.values())]
-
-
 class Call(NamedTuple):
     """A call in a turn of a loop.
 
