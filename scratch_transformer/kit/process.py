@@ -90,21 +90,25 @@ class _Watch:
             self._dead(self.current, why)
             return False
         source = self.names.get(self.loading)
-        if self.failure:  # while a file was read: the others are checked without it
+        if self.failure:  # while a file was read
             where = f"{source.where(None)}: the" if source is not None else "The"
             self.report.problems.append(f"{where} check itself failed: {self.failure}")
             self.report.unheard = True
-            self.job["sources"] = [s for s in self.job["sources"] if s["path"] != self.loading]
+            self._leave_out(self.loading)
             return source is None or not self.job["sources"]
         if source is None or self.loading in self.job["salvage"]:
             self.report.problems.append(f"{_name(self.loading) or self.report.target}: {why}")
-            self.job["sources"] = [s for s in self.job["sources"] if s["path"] != self.loading]
+            self._leave_out(self.loading)
             return not self.job["sources"] or source is None
         self.report.problems.append(
             f"{source.where(None)}: importing it {_imported(code)}. Only its definitions are checked."
         )
         self.job["salvage"].append(self.loading)
         return False
+
+    def _leave_out(self, path: str) -> None:
+        """The other files are checked without it."""
+        self.job["sources"] = [s for s in self.job["sources"] if s["path"] != path]
 
     def _dead(self, component: str, why: str) -> None:
         path, _, name = component.rpartition(":")

@@ -26,7 +26,7 @@ from scratch_transformer.kit.mistakes.construction import (
     WIDTH_OF_HEADS,
     WIDTH_OF_MEMORY,
 )
-from scratch_transformer.kit.syntax import arguments_of, is_open
+from scratch_transformer.kit.syntax import arguments_of, is_open, last_name
 
 WIDTH = re.compile(r"d_?k|d_?head|head_?(dim|size|width)|dim_?(per_?)?head|attention_head_size|dim_?k", re.IGNORECASE)
 """What tutorials call the width of a head."""
@@ -113,7 +113,7 @@ def _line_untold(module: nn.Module, path: str) -> str:
     parts = [part for part in parts if not isinstance(part, (nn.ModuleList, nn.ModuleDict, nn.Sequential))]
     for maker, made in itertools.pairwise(map(type, parts)):
         if is_own(maker) and _takes_probability(maker) and _takes_probability(made):
-            calls = [n for n in nodes_of(maker, ast.Call) if ast.unparse(n.func).rpartition(".")[2] == made.__name__]
+            calls = [node for node in nodes_of(maker, ast.Call) if last_name(node.func) == made.__name__]
             if untold := [node for node in calls if not _is_told(node)]:
                 return line_at(maker, untold[0])
     return ""

@@ -51,7 +51,7 @@ def _of_another_id(mask: Callable[..., Any], pad: int, written: int) -> Callable
 
 
 def _readings(function: Callable[..., Any], kind: Kind, pad: int) -> list[Callable[..., Any]]:
-    if hasattr(function, "output"):
+    if mask_outputs.is_output(function):
         return mask_outputs.readings(function, kind, pad)
     required = [p.name for p in parameters_of(function) if p.default is p.empty]
     devices = {name: torch.device("cpu") for name in required if plain(name) == "device"}
