@@ -227,6 +227,55 @@ def test_positions_that_a_study_takes_along_and_does_not_read_are_no_mistake(tmp
     assert (result.kind, result.ids) == ("CausalSelfAttention", [])
 
 
+APART = """
+class RoPE(nn.Module):
+    def __init__(self, theta, d_k, max_seq_len):
+        super().__init__()
+        angles = torch.outer(torch.arange(max_seq_len), theta ** (-torch.arange(0, d_k, 2) / d_k))
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, x, token_positions):
+        cos, sin, (even, odd) = self.cos[token_positions], self.sin[token_positions], (x[..., ::2], x[..., 1::2])
+        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.d_k = d_model // num_heads
+        self.q, self.k, self.v, self.o = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, token_positions=None, rope=None):
+        hidden = ~torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+        heads = []
+        for q, k, v in zip(*(f(x).split(self.d_k, dim=-1) for f in (self.q, self.k, self.v))):
+            if rope is not None and token_positions is not None:
+                q, k = rope(q, token_positions), TURNED
+            scores = (q @ k.mT / math.sqrt(self.d_k)).masked_fill(hidden, -math.inf)
+            heads.append(scores.softmax(-1) @ v)
+        return self.o(torch.cat(heads, dim=-1))
+"""
+
+
+@pytest.mark.parametrize("turned, ids", [("rope(k, token_positions)", []), ("k", ["R4"])])
+def test_what_turns_is_told_the_positions_that_it_is_called_with(turned, ids, tmp_path):
+    """Without them nothing is turned, which gives the numbers of positions along the heads (R5)."""
+    with time_to_look(1):
+        result = check_text(APART.replace("TURNED", turned), tmp_path)["CausalSelfAttention"]
+    assert ([m.id for m in result.mistakes], result.verdict) == (ids, "mistake" if ids else "matches the builtin")
+
+
+@pytest.mark.parametrize("of_the_file", [True, False])
+def test_the_kits_own_rotation_turns_one_head(of_the_file, tmp_path):
+    text = APART.replace("TURNED", "rope(k, token_positions)")
+    text = text if of_the_file else "class CausalSelfAttention" + text.partition("class CausalSelfAttention")[2]
+    with time_to_look(1):
+        result = check_text(text, tmp_path)["CausalSelfAttention"]
+    assert (result.kind, result.verdict) == ("CausalRotaryAttention", "matches the builtin")
+
+
 # ---- What a forward is given beside its tensors ----
 
 

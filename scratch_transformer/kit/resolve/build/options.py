@@ -196,6 +196,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
     )
     if wish.is_required and any(isinstance(value, str) for value in wish.use.compared) and not is_setting(name):
         return _texts(wish)
+    if wish.is_required and wish.use.flags and wish.word not in FLAGS:
+        return [wish.use.flags[0], not wish.use.flags[0]]  # remove_norm is no norm
     submodules: list[Any] = [] if is_number else [Lazy(make) for make in parts(name)]
     if wish.use.listed and wish.is_required and not wish.use.applied:
         count = int(values.settings["num_layers"])

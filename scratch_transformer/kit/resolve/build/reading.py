@@ -56,6 +56,8 @@ class Use:
     """The numbers of its entries that are taken out of it -> names that they are given: max_len = shape[1]."""
     paired: bool = False
     """Whether a method takes the first of what it returns: x, weights = self.attention(x), or self.attention(x)[0]."""
+    flags: list[bool] = field(default_factory=list)
+    """The defaults of the learner's parameters, True or False, that it is handed on for."""
     kept: str = ""
     """The name of the attribute that a constructor keeps it as: self.encoder = enc."""
 
@@ -70,6 +72,7 @@ class Use:
         self.optional |= other.optional
         self.meant += other.meant
         self.handed |= other.handed
+        self.flags += other.flags
         self.called |= other.called
         self.applied |= other.applied
         self.listed |= other.listed
@@ -334,9 +337,10 @@ class _Reader(ast.NodeVisitor):
         if not isinstance(callee, type) and not inspect.isfunction(callee):
             return
         try:
-            names = [n for n in inspect.signature(callee).parameters if n != "self"]
+            parameters = inspect.signature(callee).parameters
         except (TypeError, ValueError):
             return
+        names = [n for n in parameters if n != "self"]
         given = {**dict(zip(names, node.args, strict=False)), **{k.arg: k.value for k in node.keywords if k.arg}}
         is_torch = (getattr(callee, "__module__", "") or "").startswith("torch")
         others = {} if is_torch else _uses(callee, self.depth + 1)
@@ -348,6 +352,7 @@ class _Reader(ast.NodeVisitor):
                 use.meant += settings_of(name)
                 if name in others:
                     use.handed.add(name)
+                    use.flags += _flag(parameters[name])
                     use.add(others[name])
 
     def _words(self, node: ast.expr) -> list[str]:
@@ -372,6 +377,13 @@ class _Reader(ast.NodeVisitor):
             owner = self._value(node.value)
             return getattr(owner, node.attr, None) if inspect.ismodule(owner) else None
         return None
+
+
+def _flag(parameter: inspect.Parameter) -> list[bool]:
+    """What it is by default, of a parameter that is True or False; False where it must be given; [] of any other."""
+    if parameter.default is parameter.empty:
+        return [False] if parameter.annotation in (bool, "bool") else []
+    return [parameter.default] if isinstance(parameter.default, bool) else []
 
 
 def _name_of(target: ast.expr) -> str:

@@ -178,7 +178,7 @@ class Turning(PerCall):
 
 
 class Turn(nn.Module):
-    """The reference's: heads (B, h, T, d_k) or (B, T, h, d_k), alone or queries and keys, and positions if any.
+    """The reference's: heads (B, h, T, d_k) or (B, T, h, d_k), or one (B, T, d_k); queries, keys, and positions if any.
 
     order: "interleaved" or "halves".
     """
@@ -191,7 +191,7 @@ class Turn(nn.Module):
 
     def forward(self, *given: Any, **named: Any) -> Any:
         values = [value for value in (*given, *named.values()) if isinstance(value, Tensor)]
-        heads = [value for value in values if value.is_floating_point() and value.dim() == 4]
+        heads = [value for value in values if value.is_floating_point() and value.dim() in (3, 4)]
         places = next((value for value in values if not value.is_floating_point()), None)
         turned = [self._turned(x, places) for x in heads]
         return turned[0] if len(turned) == 1 else tuple(turned)

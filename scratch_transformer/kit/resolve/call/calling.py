@@ -49,6 +49,7 @@ from scratch_transformer.kit.resolve.names.inputs import (
 )
 from scratch_transformer.kit.resolve.names.settings import SCALES, SOURCE, TARGET, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
+from scratch_transformer.kit.syntax import arguments_of, last_name, names_within
 
 CONSTANTS: dict[str, Any] = {
     "training": False, "train": False, "returnattention": False, "returnattn": False, "needweights": False,
@@ -267,9 +268,17 @@ def _beside(
             first = [] if is_open or ("rope_base" in settings and not counts) else [None]
             last = [] if is_open or first or isinstance(values[0], beside.Table) else [None]
             found[parameter.name] = [*first, *values, *last]
-    turns = any(isinstance(values[0], (beside.Table, beside.Turning)) for values in found.values())
+    turning = [n for n, values in found.items() if isinstance(values[0], (beside.Table, beside.Turning))]
     counted = [n for n, values in found.items() if None in values and isinstance(values[-1], beside.Positions)]
-    return found | {name: [None] for name in counted if turns}  # what turns tells where
+    for name in counted if turning else ():  # what turns tells where, if it is not told
+        found[name] = [*found[name][1:], None] if _is_handed_to(turning, name, function) else [None]
+    return found
+
+
+def _is_handed_to(called: Sequence[str], name: str, function: Any) -> bool:
+    """Whether code calls what one of these is with a name: rope(q, token_positions)."""
+    calls = nodes_of(function, ast.Call)
+    return any(last_name(call.func) in called and name in names_within(arguments_of(call)) for call in calls)
 
 
 def _kept(masks: list[inspect.Parameter], function: Any) -> tuple[list[str], list[inspect.Parameter]]:
