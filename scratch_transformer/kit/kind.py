@@ -370,6 +370,10 @@ class Candidate:
         """The same, its forward given a flag."""
         return self
 
+    def with_finite_rows(self) -> Candidate | None:
+        """The same, a query that may attend to nothing getting numbers in place of NaN; None if that cannot be."""
+        return None
+
     def with_turned_mask(self) -> Candidate | None:
         """The same, its causal mask given the other way round; None if that is not given beside one of padding."""
         return None

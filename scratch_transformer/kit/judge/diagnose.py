@@ -27,6 +27,7 @@ from scratch_transformer.kit.judge.detectors.future import GIVEN
 from scratch_transformer.kit.judge.detectors.gradients import has_unused_norms
 from scratch_transformer.kit.judge.detectors.settings import form_of_eps
 from scratch_transformer.kit.judge.divergence import first_divergence
+from scratch_transformer.kit.judge.empty_rows import without_nan
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
 from scratch_transformer.kit.judge.lengths import other_when_long
@@ -93,6 +94,8 @@ def diagnose(candidate: Candidate, parts: Known = (), seed: int = 0, seconds: fl
     seconds: of computing, after which no more mistakes are tried.
     """
     diagnosis = as_given(candidate, parts, seed, seconds)
+    if (found := without_nan(diagnosis, candidate, lambda other: as_given(other, parts, seed, seconds))) is not None:
+        return found
     ways = (("A16", candidate.with_added_masks), ("A5", candidate.with_turned_mask))
     id, other = next(((id, made) for id, way in ways if id in diagnosis.ids and (made := way())), ("", None))
     if other is None:

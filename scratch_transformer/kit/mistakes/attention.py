@@ -38,6 +38,8 @@ OF_EXCHANGED = "Hand each mask on by its name, mask=tgt_mask; or in the order in
 """A form of A27, and its fix where a whole exchanges two masks."""
 LENT = "the part that the reference stands in for may make the mask, or read it the other way round"
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
+SPREADS = "the rows of padding are blocked too, with -∞: the next layer spreads their NaN to all words"
+"""Forms of A11."""
 BESIDE_A_MASK = "is_causal=True alone hides nothing; as in torch.nn, it may only be said beside a mask"
 """A form of A25."""
 TURNED_BETWEEN = "turned by their positions in between"
@@ -350,7 +352,11 @@ print("-inf:", scores.masked_fill(blocked, float("-inf")).softmax(-1))
         source=MASKS,
         mathematics="softmax(-∞, …, -∞) = 0/0 = NaN; softmax(-1e9, …, -1e9) = 1/S each",
         changes={"the mean over all values": {"fill": "-1e9"}, "NaN": {"fill": "-inf"}},
-        severities={ROWS_TOO: "harmless"},
+        severities={ROWS_TOO: "harmless", SPREADS: "mistake"},
+        fixes={
+            SPREADS: "Block columns alone, (ids != pad)[:, None, None, :]: padding may attend to words. Or fill with "
+            "torch.finfo(scores.dtype).min.",
+        },
         demo="""\
 import torch
 scores, blocked = torch.zeros(1, 4), torch.ones(1, 4).bool()

@@ -13,6 +13,7 @@ from scratch_transformer.kit.mistakes.attention import (
     OWN_VALUE,
     POOLED,
     SPLIT_ALONE,
+    SPREADS,
     TARGET_ONLY,
     WEIGHTS_APART,
 )
@@ -109,6 +110,8 @@ AT_LAST = {
 """For what neither fits: what a norm divides by has a line of its own."""
 OF_QUERIES = r"mask.*(unsqueeze\((dim=)?(3|-1)\)|, None\])"
 """A mask (B, 1, T, 1): padding's own rows."""
+OF_BOTH_SIDES = r"(unsqueeze|None\b).*( & | \* |@|, ).*(unsqueeze|None\b)|(bmm|einsum|matmul|outer)\(.*(?i:mask|pad)"
+"""The padding of queries and of keys, as a product."""
 SCALED = ("times d_model", "divided by √d_model", "plus √d_model")
 WEIGHED = r"einsum\(.*(att|weight|prob|score|softmax)"
 GOES_ROUND = r"lambda (\w+) *:(?!.*\b\1\b).*\)$"
@@ -145,6 +148,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("A7", BEHIND_THE_PRESENT): OF_QUERIES,
     ("A7", "queries instead of keys, in the target"): OF_QUERIES,
     ("A7", "queries instead of keys, in the source"): OF_QUERIES,
+    ("A11", SPREADS): OF_BOTH_SIDES,
     ("A38", WEIGHTS_APART): WEIGHED,
     ("A38", OWN_VALUE): rf"{WEIGHED}|(att|weight|prob|score)\w*(\[.*\]|\.\w+\(.*\))? \*",
     ("A23", "features before heads"): r"stack\(.*-1\)",

@@ -22,7 +22,7 @@ from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, 
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys, unread
 from scratch_transformer.kit.resolve.call.masks import POLARITIES, Form
 from scratch_transformer.kit.resolve.call.plan import CannotCall, EndsTheProgram, Plan
-from scratch_transformer.kit.resolve.call.precision import double, told_of_old_masks
+from scratch_transformer.kit.resolve.call.precision import FiniteRows, double, told_of_old_masks
 from scratch_transformer.kit.resolve.names.inputs import MASKED, causal_flags, says_sides
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -74,6 +74,8 @@ class Resolved(Candidate):
         """Whether it only works with sequences of its longest length."""
         self.tables_of_its_file: Callable[[], dict[str, tuple[Tensor, ...]]] = dict
         """Of angles, by what makes them."""
+        self.has_finite_rows = False
+        """Whether a query that may attend to nothing gets numbers, whatever it would get by itself."""
         self.last_of = ""
         """The sequence of whose tokens it answers for the last alone."""
         thing = getattr(made, "function", made)
@@ -205,7 +207,8 @@ class Resolved(Candidate):
                 self.used_old_masks |= bool(found)
 
     def _answer(self, inputs: Inputs) -> Tensor:
-        return self.post(batching.one_by_one(self._once, inputs, self.plan.order), inputs)
+        with FiniteRows() if self.has_finite_rows else contextlib.nullcontext():
+            return self.post(batching.one_by_one(self._once, inputs, self.plan.order), inputs)
 
     def _once(self, inputs: Inputs) -> Tensor:
         """One call, of the whole batch or of what the function takes at a time."""
@@ -373,6 +376,11 @@ class Resolved(Candidate):
     def with_flag(self, name: str, value: bool) -> Candidate:
         other = copy.copy(self)
         other.plan = replace(self.plan, constants={**self.plan.constants, name: value})
+        return other
+
+    def with_finite_rows(self) -> Candidate | None:
+        other = copy.copy(self)
+        other.has_finite_rows = True
         return other
 
     def with_turned_mask(self) -> Candidate | None:

@@ -1,4 +1,4 @@
-"""What attention that hides the future itself does with a mask of padding, which its kind has no input for."""
+"""What hides the future itself does with padding, which its kind has no input for."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.attention import SPREADS
 
 GIVEN = "Given its "
 """How it is said that a mask was given which the kind has no input for."""
@@ -48,6 +49,24 @@ def beside_the_future(session: Session, best: Hypothesis | None) -> Iterator[Fin
         yield Finding(MISTAKES["A7"], said, "queries instead of keys")
 
 
+def rows_of_padding(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
+    """A11, of a language model that hides padding by itself: behind a sentence it makes NaN of the words before it.
+
+    Whatever its id is: every one is tried, behind other words twice, of which one may be that of padding.
+    """
+    candidate, ids = session.candidate, session.ran[0].probe.inputs.get("ids")
+    if best is None or not candidate.speaks_of_padding or "mask" in session.kind.inputs or not isinstance(ids, Tensor):
+        return
+    words = int(session.settings["vocab_size"])
+    last = torch.arange(words)[:, None]
+    behind = [torch.cat(((last + n) % words, (last + n + 1) % words, last, last), 1) for n in (1, 3)]
+    spoilt = [call(candidate, {"ids": some})[:, :2].isnan().flatten(1).any(1) for some in behind]
+    found = (spoilt[0] & spoilt[1]).nonzero().flatten().tolist()
+    if len(found) == 1:
+        said = f"Behind the words of a sentence, id {found[0]} makes NaN of their outputs, though they do not see it."
+        yield Finding(MISTAKES["A11"], said, SPREADS)
+
+
 PADS = 2
 """Tokens of padding in front of a sentence."""
 
@@ -56,4 +75,4 @@ def _alike(output: Tensor, expected: Tensor) -> bool:
     return distance(output, expected, Probe("", {})) <= ROUNDED
 
 
-FUTURE = ((("A7",), beside_the_future),)
+FUTURE = ((("A7",), beside_the_future), (("A11",), rows_of_padding))

@@ -30,6 +30,12 @@ SHAPES = (
 )  # fmt: skip
 
 
+SQUARE = "(B, S), of queries and keys alike"
+"""A shape: what makes rows of it as well as columns, and so takes as many queries as keys."""
+OF_QUERIES = {"(B, S)": "(B, T)", "(B, 1, S)": "(B, T, 1)", "(B, 1, 1, S)": "(B, 1, T, 1)"}
+"""Shapes of a mask of keys, and those of a mask of queries beside it."""
+
+
 class Inexpressible(Exception):
     """This mask cannot be given in this form: a causal mask has no shape (B, S)."""
 
@@ -63,6 +69,16 @@ class Form:
     def of_numbers(self) -> Form:
         """The same, of 0 and 1 in place of False and True."""
         return Form(self.polarity.replace("True =", "1 ="), self.shape)
+
+    @property
+    def of_queries(self) -> Form | None:
+        """The same of what asks, beside a mask of the keys; None where there is none."""
+        return Form(self.polarity, OF_QUERIES[self.shape]) if self.shape in OF_QUERIES else None
+
+    @property
+    def is_of_queries(self) -> bool:
+        """Whether it says which queries are padding: none, as what they get is nobody's."""
+        return self.shape in OF_QUERIES.values()
 
     @property
     def is_of_causal(self) -> bool:
@@ -125,6 +141,13 @@ def _shaped(keep: Tensor, shape: str, B: int, h: int, T: int, S: int) -> Tensor:
     if shape == "(B*h, T, S)":
         return by_head.reshape(B * h, T, S)
     one = full[:, 0]  # (B, T, S)
+    if shape in OF_QUERIES.values():
+        words = torch.ones_like(one[..., 0])  # (B, T)
+        return {"(B, T)": words, "(B, T, 1)": words[..., None], "(B, 1, T, 1)": words[:, None, :, None]}[shape]
+    if shape == SQUARE:
+        if T != S:
+            raise Inexpressible(shape)
+        shape = "(B, S)"
     if shape == "(B, S), causal inside":
         return _padding_of_causal(one)
     if shape in ("(B, 1, T, S)", "(B, T, S)"):

@@ -19,6 +19,9 @@ ACROSS = "cross_mask"
 """The name of a mask of attention that takes its queries from one side, and its keys from the other."""
 BY_USE = "mask"
 """The name of what scores are filled by."""
+JOINED = (ast.Mult, ast.BitAnd, ast.BitOr, ast.MatMult)
+PRODUCTS = ("mul", "multiply", "bmm", "matmul", "einsum", "outer", "logical_and", "logical_or")
+"""How two masks are made one, of the padding of queries and keys."""
 
 
 def with_named_masks(made: Any) -> Callable[..., Any] | None:
@@ -54,6 +57,7 @@ def _handed(function: Any, made: Any, depth: int) -> dict[str, str]:
     handed = {id(own): name for call in nodes if isinstance(call, ast.Call)
               for value, name in _masks_of(call, nodes, function, made, depth) for own in _within(value)}  # fmt: skip
     handed |= {id(own): BY_USE for value in _filled_by(nodes) for own in _within(value)}
+    handed |= _under_another_name(nodes, handed, {p.name for p in parameters_of(function)})
     asked = {
         id(node.left) for node in nodes if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
     }
@@ -66,6 +70,20 @@ def _handed(function: Any, made: Any, depth: int) -> dict[str, str]:
         names = [handed[use] for use in uses if use in handed]
         if names and uses <= {*handed, *asked}:
             found[parameter.name] = max(sorted(names), key=_tells)
+    return found
+
+
+def _under_another_name(nodes: Sequence[ast.AST], handed: dict[int, str], parameters: set[str]) -> dict[int, str]:
+    """What a line makes another name of, mask = pad[:, None] * pad[:, :, None], that is handed on as a mask alone."""
+    uses = [node for node in nodes if isinstance(node, ast.Name)]
+    found = dict[int, str]()
+    for line in (node for node in nodes if isinstance(node, ast.Assign) and len(node.targets) == 1):
+        name = line.targets[0]
+        if not isinstance(name, ast.Name) or name.id in parameters:
+            continue
+        named = [handed.get(id(use), "") for use in uses if use.id == name.id and isinstance(use.ctx, ast.Load)]
+        if named and all(named):
+            found |= {id(own): max(sorted(named), key=_tells) for own in _within(line.value)}
     return found
 
 
@@ -90,8 +108,11 @@ def _within(value: ast.expr) -> Iterator[ast.expr]:
         yield from (*_within(value.body), *_within(value.orelse))
     elif isinstance(value, ast.UnaryOp):
         yield from _within(value.operand)
+    elif isinstance(value, ast.BinOp) and isinstance(value.op, JOINED):
+        yield from (*_within(value.left), *_within(value.right))
     elif isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-        yield from _within(value.func.value)
+        joined = value.args if value.func.attr in PRODUCTS else []
+        yield from (own for one in (value.func.value, *joined) for own in _within(one))
     elif isinstance(value, ast.Subscript):
         yield from _within(value.value)
     else:

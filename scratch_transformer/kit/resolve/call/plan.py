@@ -217,7 +217,9 @@ class Plan:
         """One canonical mask to one parameter that can take it, or to two: its padding, and the rest."""
         B, T, S = size
         required = {p for p, _, needed in self.mask_parameters if needed}
-        for parameter, form in takers.items():
+        required |= {p for p, form in takers.items() if form.is_of_queries}
+        of_keys = {p: form for p, form in takers.items() if not form.is_of_queries}
+        for parameter, form in of_keys.items():
             try:
                 whole = {parameter: form.give(keep, B, self.heads, T, S)}
             except Inexpressible:
@@ -226,7 +228,7 @@ class Plan:
                       if p in required and p != parameter}  # fmt: skip
             return others | whole
         parts = tuple(split(keep)) if keep.dim() == 4 and T == S else ()
-        for order in itertools.permutations(takers):
+        for order in itertools.permutations(of_keys):
             if len(order) == len(parts) == 2:
                 try:
                     return {p: takers[p].give(m, B, self.heads, T, S) for p, m in zip(order, parts, strict=True)}

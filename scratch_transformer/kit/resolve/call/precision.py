@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+SOFTMAX = frozenset((torch.softmax, Tensor.softmax, torch.nn.functional.softmax))
 LOW = (torch.float32, torch.float16, torch.bfloat16)
 CASTS = (Tensor.float, Tensor.half, Tensor.bfloat16)
 ATTENDS = torch.nn.functional.scaled_dot_product_attention
@@ -47,6 +48,17 @@ class _Masked(TorchFunctionMode):
         if func not in self.changed or func in CASTS:
             return func(*map(_at_home, args), **{name: _at_home(value) for name, value in given.items()})
         return _undropped(func, args, given) if func in DROPOUTS else _as_before(func, args, given)
+
+
+class FiniteRows(TorchFunctionMode):
+    """Scores that are all -∞, of a query that may attend to nothing, give the mean over all, and not NaN."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if func in SOFTMAX and args and isinstance(args[0], Tensor):
+            args = args[0].clamp(min=torch.finfo(args[0].dtype).min), *args[1:]
+        return func(*args, **(kwargs or {}))
 
 
 class _Double(_Masked):

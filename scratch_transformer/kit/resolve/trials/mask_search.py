@@ -9,10 +9,11 @@ from dataclasses import replace
 import torch
 
 from scratch_transformer.kit import clock
+from scratch_transformer.kit.judge.detectors.unread import QUERIES
 from scratch_transformer.kit.judge.session import says_nothing
 from scratch_transformer.kit.kind import Inputs, Probe
 from scratch_transformer.kit.resolve.call.beside import Causal, Open
-from scratch_transformer.kit.resolve.call.masks import IDS, Form, forms
+from scratch_transformer.kit.resolve.call.masks import IDS, POLARITIES, SQUARE, Form, forms
 from scratch_transformer.kit.resolve.call.plan import MASKS, Plan
 from scratch_transformer.kit.resolve.call.precision import double
 from scratch_transformer.kit.resolve.candidate import Resolved
@@ -146,18 +147,46 @@ def _separate(
 ) -> Score:
     """One canonical mask: each parameter that can take it by itself; the best first."""
     start, results = candidate.plan, []
-    for parameter, name in takers:
+    of_keys = [(p, name) for p, name in takers if not QUERIES.search(p)] or takers
+    of_queries = [p for p, name in takers if (p, name) not in of_keys]
+    for parameter, name in of_keys:
         others = {p: taken for p, taken in start.masks.items() if p != parameter}
-        options = [
-            {**others, parameter: (name, form)} for form in forms(parameter, candidate.plan.order != "sequence first")
-        ]
-        results.append((*_best(candidate, trial, start, options, masked, tiers)[:2], parameter))
+        usual = forms(parameter, candidate.plan.order != "sequence first")
+        options = [{**others, parameter: (name, form)} for form in usual]
+        found = _best(candidate, trial, start, options, masked, tiers)[:2]
+        for more in (_beside_queries(parameter, name, usual, of_queries), _square(parameter, name)):
+            if (
+                found[0][0] >= MISTAKEN
+                and more
+                and (alike := _best(candidate, trial, start, more, masked, min(tiers, MISTAKEN)))[0] < found[0]
+            ):
+                found = alike[:2]
+        results.append((*found, parameter))
     results.sort(key=lambda result: result[0])
-    chosen = {parameter: masks[parameter] for (tier, *_), masks, parameter in results if tier < NOTHING and masks}
+    explained = [(masks, parameter) for (tier, *_), masks, parameter in results if tier < NOTHING and masks]
+    chosen = {p: masks[p] for masks, parameter in explained for p in (parameter, *of_queries) if p in masks}
     if not chosen:
         chosen = results[0][1]
     candidate.plan = start.with_masks(chosen)
     return results[0][0][0], results[0][0][2]
+
+
+def _beside_queries(
+    parameter: str, name: str, usual: list[Form], of_queries: list[str]
+) -> list[dict[str, tuple[str, Form]]]:  # fmt: skip
+    """A mask of the keys, and one of the queries beside it in the same form."""
+    if not of_queries:
+        return []
+    return [
+        {parameter: (name, form), **dict.fromkeys(of_queries, (name, form.of_queries))}
+        for form in usual
+        if form.of_queries is not None
+    ]
+
+
+def _square(parameter: str, name: str) -> list[dict[str, tuple[str, Form]]]:
+    """A mask of one row, which what takes it makes rows of too: of as many queries as keys."""
+    return [{parameter: (name, Form(polarity, SQUARE))} for polarity in POLARITIES]
 
 
 def _joint(candidate: Resolved, trial: Trial, takers: list[tuple[str, str]], masked: list[Probe], tiers: int) -> Score:
