@@ -431,3 +431,39 @@ def generate(model, id_char_map, max_new_tokens=50):
 def test_several_texts_may_be_written_at_once_from_the_first_id(place, ids, tmp_path):
     result = check_text(TEXTS_AT_ONCE.replace("PLACE", place), tmp_path)["generate"]
     assert result.severe == ids and result.verdict != "unknown mismatch"
+
+
+BEAMS = """
+START, END = 1, 2
+
+
+def beam_search(model, MEMORY, beam_size=4, max_len=50):
+    width, ids = beam_size, torch.full((beam_size, 1), START)
+    scores = torch.full((width,), -math.inf)
+    scores[0] = 0.0
+    memory = MEMORY.expand(width, -1, -1)
+    for _ in range(max_len - LESS):
+        gains = model.decoder_function(memory, ids)[:, -1].log_softmax(-1)
+        FREEZE
+        scores, best = (scores[:, None] + gains).flatten().topk(width)
+        ids = torch.cat((ids[best // gains.shape[-1]], (best % gains.shape[-1])[:, None]), 1)
+        if ids[0, -1] == END:
+            break
+    text = ids[0].tolist()
+    return text[: text.index(END) + 1] if CUT and END in text else text
+"""
+FREEZE = """ended = ids[:, -1] == END
+        gains[ended] = -math.inf
+        gains[ended, END] = 0.0"""
+AT_THE_BEST = ["until the best one ends", "until the best one ends, or is one word too long"]
+
+
+@pytest.mark.parametrize("memory", ["encoded_source", "encoder_outputs", "src_memory"])
+@pytest.mark.parametrize(
+    "freeze, less, forms", [(FREEZE, 1, []), ("pass", 1, AT_THE_BEST[:1]), ("pass", 0, AT_THE_BEST[1:])]
+)
+def test_a_beam_that_ends_with_the_best_is_given_what_an_encoder_made(freeze, less, forms, memory, tmp_path):
+    text = BEAMS.replace("MEMORY", memory).replace("LESS", str(less)).replace("CUT", str(freeze == FREEZE))
+    result = check_text(text.replace("FREEZE", freeze), tmp_path)["beam_search"]
+    assert [(one.id, one.form) for one in result.mistakes] == [("D3", form) for form in forms]
+    assert result.verdict == ("mistake" if forms else "matches the builtin")

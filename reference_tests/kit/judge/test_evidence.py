@@ -34,7 +34,7 @@ def test_share(error, said):
     assert share(error) == said
 
 
-def made_up(error, ordinary=None, builtin="torch.nn.X", provoking=False):
+def made_up(error, ordinary=None, builtin="torch.nn.X", provoking=False, inputs=("x",)):
     """A session whose largest error is known, and that on ordinary input."""
     result = SimpleNamespace(probe=Probe("p", {}, shows="tiny tokens", provoking=provoking))
     usual = SimpleNamespace(probe=Probe("q", {}, shows="tokens"))
@@ -46,7 +46,7 @@ def made_up(error, ordinary=None, builtin="torch.nn.X", provoking=False):
         assert options == {}
         return error, result
 
-    return SimpleNamespace(worst=worst, kind=SimpleNamespace(builtin=builtin))
+    return SimpleNamespace(worst=worst, kind=SimpleNamespace(builtin=builtin, inputs=inputs))
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,9 @@ def made_up(error, ordinary=None, builtin="torch.nn.X", provoking=False):
         (made_up(math.inf), "With tiny tokens, shape or NaNs differ from torch.nn.X's."),
         (made_up(1e-12), "With tiny tokens, its output differs from torch.nn.X's by 1e-10 % of the largest value."),
         (made_up(0.5, 0.25), "With tiny tokens, its output differs from torch.nn.X's by 50 % of the largest value."),
+        (made_up(0.5, inputs=("next_logits",)), "With tiny tokens, it writes other ids than torch.nn.X."),
+        (made_up(1e-12, inputs=("next_logits",)), "With tiny tokens, it writes other ids than torch.nn.X."),
+        (made_up(9e-13, inputs=("next_logits",)), "It agrees with torch.nn.X, set up in this way."),
         (made_up(9e-13), "It agrees with torch.nn.X, set up in this way."),
         (made_up(0.5), "With tiny tokens, its output differs from torch.nn.X's by 50 % of the largest value."),
         (

@@ -66,13 +66,19 @@ class Beam(OfRecipe):
     def forward(self, next_logits: NextLogits, bos: int, eos: int, max_len: int, beam_size: int) -> Tensor:
         first: list[Hypothesis] = [([bos], 0.0, False)]
         beams = first * beam_size if self.recipe.decoding == "beams begin alike" else first
-        endless = self.recipe.decoding == "finished beams grow on"
-        while (endless or not all(d for _, _, d in beams)) and max(len(ids) for ids, _, _ in beams) < max_len:
+        limit = max_len + (self.recipe.writes == "one more")
+        while not self._are_done(beams, eos) and max(len(ids) for ids, _, _ in beams) < limit:
             grown = [new for beam in beams for new in self._grown(beam, next_logits, eos)]
             if not grown:
                 break
             beams = sorted(grown, key=self._rank, reverse=True)[:beam_size]
         return ending(max(beams, key=self._rank)[0], bos, eos, self.recipe.ends)
+
+    def _are_done(self, beams: list[Hypothesis], eos: int) -> bool:
+        """Whether nothing is written any more; the best one is the first."""
+        if self.recipe.decoding == "finished beams grow until the best ends":
+            return beams[0][0][-1] == eos
+        return self.recipe.decoding != "finished beams grow on" and all(done for _, _, done in beams)
 
     def _grown(self, beam: Hypothesis, next_logits: NextLogits, eos: int) -> list[Hypothesis]:
         ids, score, done = beam

@@ -26,6 +26,8 @@ def _of_shapes(output: Tensor | None, expected: Tensor | None) -> str:
     """What is said of an output of another shape than the reference's; "" of one of the same."""
     if output is None or expected is None or output.shape == expected.shape:
         return ""
+    if output.dim() == expected.dim() == 1 and not output.is_floating_point():
+        return f"It writes {len(output)} ids, and the reference writes {len(expected)}."
     if output.shape[:-1] == expected.shape[:-1]:
         return f"Each token of it has {output.shape[-1]} numbers, and the reference's has {expected.shape[-1]}."
     return f"Its output is {tuple(output.shape)}, and the reference's is {tuple(expected.shape)}."

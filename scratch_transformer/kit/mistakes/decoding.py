@@ -6,6 +6,7 @@ SEARCH = "Vaswani et al. 2017, section 6.1"
 FROM_BELOW_ZERO = "of a shorter text, whose part begins below 0"
 AT_THE_FIRST = "where it is the first word"
 ALL_BUT = "all but the last words"
+UNTIL_THE_BEST = {"decoding": "finished beams grow until the best ends"}
 
 DECODING = (
     Mistake(
@@ -49,6 +50,8 @@ print("dropped:", max(open_beams, key=open_beams.get))
         changes={
             "": {"decoding": "finished beams grow"},
             "up to the longest length": {"decoding": "finished beams grow on"},
+            "until the best one ends": UNTIL_THE_BEST,
+            "until the best one ends, or is one word too long": {**UNTIL_THE_BEST, "writes": "one more"},
         },
         demo="""\
 finished, other = -1.0, -1.2  # sums of log-probabilities; the first has said <end>

@@ -404,6 +404,8 @@ def _by_name(
             constants[parameter.name] = FILLED
         elif "next_logits" in tensors and _is_source(parameter, left):
             constants[parameter.name] = torch.full((1, told.SOURCE_LENGTH), told.SOURCE)
+        elif "next_logits" in tensors and told.MEMORY.search(plain(parameter.name)):
+            constants[parameter.name] = told.memory()
         elif "bos" in left and plain(parameter.name) in INPUTS["ids"].split():
             found[parameter.name] = "bos"
             left.remove("bos")

@@ -1,8 +1,12 @@
-"""What decoding functions are given besides a model: the ids of a source, a config."""
+"""What decoding functions are given besides a model: the ids of a source, what an encoder made of it, a config."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from scratch_transformer.kit.resolve.build.config import Config, Unknown
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -12,6 +16,16 @@ SOURCE, SOURCE_LENGTH = 7, 12
 a decoder may write as many words as it has read."""
 LONG, LAYERS, WORDS = 64, 2, 9
 """The longest sequence that the toy model says it takes, how many layers it has, and of how many words it knows."""
+
+MEMORY = re.compile(
+    r"^(src|source)?(mem(ory)?|enc(oder|oded)?(out(puts?)?|hidden(states?)?|states?|mem(ory)?|src|source))$"
+)
+"""The name of what an encoder has made of the source."""
+
+
+def memory() -> Tensor:
+    """Such, of one sentence: the toy model's next word is none of its affair."""
+    return torch.zeros(1, 3, 4)
 
 
 class Known:

@@ -17,6 +17,7 @@ from scratch_transformer.kit.canonical.decoding import longest_of
 from scratch_transformer.kit.judge.frames import learners_frame, line_of, parsed, values_asked_for
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
 from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, is_tokenizer
+from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import LAYERS, LONG, SOURCE, SOURCE_LENGTH, WORDS
 from scratch_transformer.kit.resolve.functions.pasts import Pasts
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
@@ -130,7 +131,7 @@ class ToyModel(nn.Module):
 
     def encode(self, *args: Any, **options: Any) -> Any:
         """A memory; with a mask of it, or several, where the code takes those: memory, mask = model.encode(src)."""
-        memory, more = torch.zeros(1, 3, len(MARK)), values_asked_for() - 1
+        memory, more = told.memory(), values_asked_for() - 1
         return (memory, *[torch.ones(1, 1, 1, 3, dtype=torch.bool).as_subclass(AnyMask)] * more) if more else memory
 
     def part(self, word: str, *args: Any, **options: Any) -> Any:
