@@ -6,6 +6,7 @@ import torch.nn.functional as F
 
 from reference_tests.kit.learners.checked import check_text, reported
 from scratch_transformer.kit import check
+from scratch_transformer.kit.report.finding import FINE
 
 pytestmark = pytest.mark.long
 
@@ -467,3 +468,24 @@ def test_a_beam_that_ends_with_the_best_is_given_what_an_encoder_made(freeze, le
     result = check_text(text.replace("FREEZE", freeze), tmp_path)["beam_search"]
     assert [(one.id, one.form) for one in result.mistakes] == [("D3", form) for form in forms]
     assert result.verdict == ("mistake" if forms else "matches the builtin")
+
+
+UNTIL_A_WORD = """
+tgt_vocab = {"<pad>": 0, "i": 1, "want": 2, "beer": 3, ".": 4}
+
+
+def greedy_decoder(model, src, start_symbol):
+    memory = model.encoder(src)
+    ids = torch.zeros(1, 0).type_as(src)
+    word, goes_on = start_symbol, True
+    while goes_on:
+        ids = torch.cat([ids, torch.tensor([[word]])], -1)
+        word = model.projection(model.decoder(ids, src, memory)).squeeze(0).max(dim=-1)[1][-1]
+        goes_on = word != tgt_vocab["."]
+    return ids
+"""
+
+
+def test_a_text_may_end_with_any_word_that_ids_are_compared_with(tmp_path):
+    result = check_text(UNTIL_A_WORD, tmp_path)["greedy_decoder"]
+    assert result.severe == [] and result.verdict in FINE, result

@@ -316,3 +316,24 @@ def test_what_attends_to_nothing_may_write_text_for_all_that(given, last, ids, t
     results = {result.name: result for result in reported(written(text, tmp_path)).results}
     assert "Bigram" not in results and ("Bigram.generate" in results) == (ids is not None), results
     assert ids is None or results["Bigram.generate"].severe == ids
+
+
+BEHIND_THE_LENGTH = """
+    @torch.inference_mode()
+    def generate(self, input_ids, max_new_tokens, use_cache=True):
+        past = None
+        for _ in range(max_new_tokens):
+            seen = past[0][0].shape[DIM] if past else 0
+            logits, _, past = self.forward(input_ids[:, seen:], None, past)
+            input_ids = torch.cat([input_ids, logits[:, -1].argmax(-1, keepdim=True)], -1)
+        return input_ids
+"""
+
+
+@pytest.mark.parametrize("dim", [1, 2, -2])
+def test_keys_may_have_their_heads_before_or_behind_the_tokens(dim, tmp_path):
+    model = MODEL.split("    def _pick")[0].replace("targets=None):", "targets=None, past=None):")
+    model = model.replace("return logits, loss", "return logits, loss, [(logits, logits)]")
+    text = model + BEHIND_THE_LENGTH.replace("DIM", str(dim)).strip("\n") + "\n"
+    result = results(text, tmp_path, WRITES)[WRITES]
+    assert result.severe == [] and result.verdict == "matches the builtin", result

@@ -502,3 +502,24 @@ def test_an_optimizer_that_warms_up_by_itself():
     assert check(OfItself, "WarmupSchedule").verdict in FINE
     assert check(OfItselfTooSteep, "WarmupSchedule").severe == ["T7"]
     assert check(OfItselfTooLate, "WarmupSchedule").verdict not in FINE  # its first step is as long as Adam's usual one
+
+
+TO_A_WRITTEN_SHARE = """
+def get_lr(current_step, total_steps, lr):
+    END
+    return FALL
+"""
+IN_ONE = "lr * (0.1 + 0.45 * (1 + math.cos(math.pi * current_step / total_steps)))"
+ON_TOP = "lr / 10 + 0.5 * lr * (1 + math.cos(math.pi * current_step / total_steps))"
+STOPS = "if current_step >= total_steps: return lr / 10"
+
+
+@pytest.mark.parametrize(
+    "fall, end, ids",
+    [(IN_ONE, STOPS, []), (IN_ONE, "", ["O6"]), (ON_TOP, STOPS, ["O7"]), (ON_TOP, "", ["O6", "O7"])],
+)
+def test_a_function_may_fall_to_a_share_that_it_has_written_and_know_no_warmup(fall, end, ids, tmp_path):
+    text = TO_A_WRITTEN_SHARE.replace("FALL", fall).replace("END", end)
+    result = check_text(text, tmp_path)["get_lr"]
+    assert result.verdict in FINE and [mistake.id for mistake in result.mistakes] == ids, result
+    assert all(mistake.form == "the least rate is added to all of it" for mistake in result.mistakes[1:])

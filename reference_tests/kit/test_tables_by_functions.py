@@ -4,6 +4,7 @@ import pytest
 
 from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve import guess
 from scratch_transformer.kit.resolve.functions.sizes import is_table
 
@@ -103,3 +104,35 @@ def positional_encoding(embedded, whole_positional_encoding_matrix):
 def test_a_table_that_is_given(sum_, verdict, tmp_path):
     result = check_text(ADDED.replace("embedded +", f"embedded {sum_}"), tmp_path)["positional_encoding"]
     assert (result.kind, result.verdict) == ("PositionalEncoding", verdict), result
+
+
+MATRICES = """
+def get_rotary_matrix(context_window, embedding_dim):
+    R = torch.zeros(context_window, embedding_dim, embedding_dim)
+    for position in range(context_window):
+        for i in range(embedding_dim // 2):
+            angle = position * 10000.0 ** (-2.0 * COUNTED / embedding_dim)
+            R[position, 2 * i, 2 * i] = R[position, 2 * i + 1, 2 * i + 1] = math.cos(angle)
+            R[position, 2 * i, 2 * i + 1], R[position, 2 * i + 1, 2 * i] = -math.sin(angle), math.sin(angle)
+    return R
+
+
+class RoPEMaskedAttentionHead(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.w_q, self.w_k, self.w_v = (nn.Linear(config["d_model"], config["d_model"]) for _ in range(3))
+        self.register_buffer("R", get_rotary_matrix(config["context_window"], config["d_model"]))
+
+    def forward(self, x):
+        q, k = (torch.einsum("tij,btj->bti", self.R[: x.shape[1]], w(x)) for w in (self.w_q, self.w_k))
+        return F.scaled_dot_product_attention(q, k, self.w_v(x), is_causal=True)
+"""
+
+
+@pytest.mark.parametrize("counted, ids", [("i", []), ("(i - 1)", ["R2"])])
+def test_a_matrix_for_every_position_turns(counted, ids, tmp_path):
+    """What is called masked, and takes no mask, hides the future; what turns is no rotation because of its name."""
+    results = check_text(MATRICES.replace("COUNTED", counted), tmp_path)
+    assert [mistake.id for mistake in results["get_rotary_matrix"].mistakes] == ids
+    head = results["RoPEMaskedAttentionHead"]
+    assert (head.kind, head.severe, head.verdict in FINE) == ("CausalRotaryAttention", [], True), head

@@ -103,6 +103,7 @@ class Attention(nn.Module):
 @pytest.mark.parametrize("made, is_kept", [
     ("torch.randn(\n            d_model, requires_grad=True)", False), ("torch.randn(d_model)", True),
     ("nn.Parameter(torch.randn(d_model, requires_grad=True))", True),
+    ("torch.randn(1, requires_grad=True)\n        self.scale_q = nn.Parameter(torch.ones(1))", True),
 ])  # fmt: skip
 def test_a_tensor_that_is_to_be_trained_and_no_parameter_is_named(made, is_kept, tmp_path, monkeypatch):
     (tmp_path / "scales.py").write_text(IMPORTS + SCALES.replace("MADE", made))

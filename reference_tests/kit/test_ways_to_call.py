@@ -684,6 +684,11 @@ def test_of_two_unknown_names_the_one_that_says_enc_is_what_the_encoder_gives(na
     assert plan.arguments == {"enc_rep": "memory", "dec_rep": "x"}
 
 
+@pytest.mark.parametrize("name", ["segment_x", "seg_ids", "segments", "token_type_ids"])
+def test_segments_have_many_names(name):
+    assert inputs.is_segment(name) and not inputs.is_segment("segmented_sum")
+
+
 def test_segments_that_may_be_left_out_are_given_all_the_same():
     """A mask may be refused without them."""
 

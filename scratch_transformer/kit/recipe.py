@@ -132,6 +132,7 @@ class Recipe:
     decoded: str = "the text"
     cosine: str = "right"
     cosine_falls: str = "as half a cosine"
+    cosine_least: str = "below"  # "on top": added to the whole wave, so that it begins above the greatest rate
     cosine_warmup: str = "from 0"
     cosine_steps: str = "from 0"  # "from 1": the first step is taken for the second, of all that is computed
     adam_correction: str = "both"  # of the two moments' start at zero

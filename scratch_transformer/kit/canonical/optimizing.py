@@ -123,7 +123,8 @@ class CosineSchedule(OfSettings):
             wave = 1 - wave
         elif form == "half the angle":
             wave = torch.cos(math.pi / 2 * progress)
-        fall = high * wave if form == "without the minimum" else (high - low) * wave
+        is_whole = form == "without the minimum" or self.recipe.cosine_least == "on top"
+        fall = high * wave if is_whole else (high - low) * wave
         fall = fall if form in ("without the minimum", "minimum not added") else low + fall
         if form not in ("goes on after the end", "as long as all steps, not cut"):
             fall = torch.where(n > total, low, fall)

@@ -298,7 +298,7 @@ CAUSAL_SELF_ATTENTION = attention_kind(
     "Multi-head attention of every token to itself and to those before it.",
     (
         *("causalselfattention", "maskedselfattention", "maskedmultiheadattention", "causalattention"),
-        *("selfattention", "head"),
+        *("maskedattention", "selfattention", "head"),
     ),
     ("x",),
     build=canonical.builder(canonical.CausalSelfAttention),

@@ -139,7 +139,10 @@ OF_LINES = {
     "its end is the last step": {"cosine_falls": "in a straight line", "cosine": "to the last step"},
     "its end is a step earlier": {"cosine_falls": "in a straight line", "cosine": "a step early"},
 }
-OF_ANY_CURVE = ("upside down", "without the least rate", "the least rate is not added")
+OF_ANY_CURVE = (
+    *("upside down", "without the least rate", "the least rate is not added"),
+    "the least rate is added to all of it",
+)
 """Forms of O7 that a line has as well."""
 LINE = replace(
     COSINE,

@@ -165,8 +165,12 @@ for step in (10, 50, 70):
             "a straight line": {"cosine_falls": "in a straight line"},
             "without the least rate": {"cosine": "without the minimum"},
             "the least rate is not added": {"cosine": "minimum not added"},
+            "the least rate is added to all of it": {"cosine_least": "on top"},
         },
-        severities={"a straight line": "harmless"},
+        severities={
+            "a straight line": "harmless",
+            "the least rate is added to all of it": "harmless",  # a tenth of a rate, where it is a tenth
+        },
         demo="""\
 import math
 for p in (0.0, 0.5, 1.0):

@@ -193,8 +193,9 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     best = corrected(best, word, thing, kinds) if is_class else _with_what_it_makes(best, thing, kinds)
     # What says that it is causal, or is given keys, must be more than right for one sequence that sees all of itself.
     is_given_all = takes(thing, "key", "value")
+    hides = ("causal" in word or "masked" in word) and not takes_mask(thing)
     alike = {
-        "SelfAttention": ("causal" in word and not takes_mask(thing)) or takes(thing, "key"),
+        "SelfAttention": hides or takes(thing, "key"),
         "CrossAttention": is_given_all,
         "CausalSelfAttention": is_given_all and takes_mask(thing),
         **dict.fromkeys(ALONE, (takes(thing, "memory") and len(required_of(thing)) > 1) or takes_two_sides(thing)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import torch
@@ -32,6 +32,8 @@ KNOWS = re.compile(
     rf"itos|{TO_WORDS.pattern}|{TO_IDS.pattern}|{TABLE.pattern}|{SIZES.pattern}|pad|unk|(b|e)os|cls|sep|^[<\[]\w+[>\]]$"
 )
 """What a vocabulary is asked for: also any word of its own, as <NULL>."""
+COMPARED = re.compile(r"""[=!]=\s*[\w.]+(?:\[|\.\w+\()\s*(['"])(.+?)\1\s*[\])]""")
+"""next_word == vocab["."]."""
 
 
 class Encoded(dict[str, Any]):
@@ -59,8 +61,9 @@ class Ids(list[int]):
 class Tokenizer:
     """Any usual way to ask for ids and words: token_to_id("[SOS]"), vocab["<eos>"], encode(text), decode(ids)."""
 
-    def __init__(self, bos: int, eos: int, size: int = 64) -> None:
-        self.bos, self.eos, self.size = bos, eos, size
+    def __init__(self, bos: int, eos: int, size: int = 64, last: Container[str] = ()) -> None:
+        """last: words of a vocabulary's own that a text ends with, as `last_words` finds them."""
+        self.bos, self.eos, self.size, self.last = bos, eos, size, last
 
     def token_to_id(self, token: Any, *others: Any) -> Any:
         """Of the first or the last token, or of a digit; 0 for others. A list's, one by one."""
@@ -71,7 +74,7 @@ class Tokenizer:
         word = str(token).lower()
         if word.isdigit():
             return int(word)
-        if any(part in word for part in LAST):
+        if token in self.last or any(part in word for part in LAST):
             return self.eos
         return self.bos if any(part in word for part in FIRST) else 0
 
@@ -172,6 +175,12 @@ def is_text(text: Any) -> bool:
 def ids_of(text: Any) -> list[int]:
     """The ids that the digits of a text are, in order; of a list, those of all its texts."""
     return [int(one) for one in re.findall(r"\d", text if isinstance(text, str) else " ".join(map(str, text)))]
+
+
+def last_words(text: str) -> frozenset[str]:
+    """The words of a vocabulary that code compares ids with: it ends where such a word comes."""
+    words = {found[2] for found in COMPARED.finditer(text)}
+    return frozenset(w for w in words if not any(part in w.lower() for part in (*FIRST, "pad", "unk", "mask")))
 
 
 def is_tokenizer(name: str) -> bool:

@@ -13,14 +13,15 @@ from torch import Tensor
 class Past:
     """What the toy gives as its keys and values: the ids that it was given so far.
 
-    It is the keys of every layer, too: past[0][0].shape[2] is how many tokens there are.
+    It is the keys of every layer, too: past[0][0].shape[2] is how many tokens there are, and shape[1] where some have
+    their heads behind the tokens.
     """
 
     __iter__ = None
 
     def __init__(self, ids: Tensor) -> None:
         self.ids = ids
-        self.shape = torch.Size((ids.numel() // ids.shape[-1], 1, ids.shape[-1], 1))
+        self.shape = torch.Size((ids.numel() // ids.shape[-1], ids.shape[-1], ids.shape[-1], 1))
 
     def __getitem__(self, place: Any) -> Past:
         return self

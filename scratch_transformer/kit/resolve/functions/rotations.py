@@ -85,6 +85,8 @@ def as_turning(made: Any, settings: Mapping[str, Any], hear: Hear) -> Callable[.
         """x (B, h, T, d_k)."""
         length = max(rows, x.shape[-2])
         own = table if (length, x.dtype) == (rows, torch.float64) else made_for(length, x.dtype) or table
+        if own[0].shape[-2:] == (d_k, d_k):  # a matrix for every position
+            return torch.einsum("tij,bhtj->bhti", own[0][: x.shape[-2]].to(x.dtype), x)
         c, s = (part[: x.shape[-2]].to(x.dtype) for part in _cos_and_sin(own, length))
         half = d_k // 2
         across = c.shape[-1] == d_k and bool(torch.equal(s[:, :half], s[:, half:]))

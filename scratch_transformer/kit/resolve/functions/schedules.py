@@ -6,6 +6,7 @@ import ast
 import copy
 import functools
 import inspect
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,14 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import is_module_class, names_in, parameters_called, source_of, tree_of
+from scratch_transformer.kit.definitions import (
+    is_module_class,
+    names_in,
+    nodes_of,
+    parameters_called,
+    source_of,
+    tree_of,
+)
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.functions.methods import of_class
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -194,9 +202,29 @@ def rate_of(thing: Any, settings: Mapping[str, Any]) -> float:
 
 
 def told(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a cosine: what is told of no least rate falls to 0."""
-    knows = any("min_lr" in settings_of(name)[:1] or SHARE.search(name) for name in named_by(thing))
-    return {} if knows else {"min_lr": 0.0}
+    """The settings of a cosine or a line: what is told of no least rate falls to 0, or to a share that it has written.
+
+    A function of a step that speaks of no warm-up has none.
+    """
+    names = named_by(thing)
+    knows = any("min_lr" in settings_of(name)[:1] or SHARE.search(name) for name in names)
+    is_of_a_step = inspect.isfunction(thing) and not is_maker(thing)
+    speaks = not is_of_a_step or "warm" in source_of(thing).lower()
+    least = {} if knows else {"min_lr": _written_share(thing, settings) if is_of_a_step else 0.0}
+    return least if speaks else {**least, "warmup": 0}
+
+
+def _written_share(function: Any, settings: Mapping[str, Any]) -> float:
+    """The rate of a function's last step, where it is a share of the greatest that is written in: 0.1 * lr, lr / 10."""
+    step, *_ = [p.name for p in parameters_of(function)] or [""]
+    try:
+        last = float(function(**{**_values(function, settings), step: settings["total"]}))
+    except Exception:  # the learner's code may raise anything
+        return 0.0
+    written = [node.value for node in nodes_of(function, ast.Constant)]
+    numbers = [float(one) for one in written if isinstance(one, (int, float))]
+    shares = {one for number in numbers if number for one in (number, 1 / number) if 0 < one < 0.5}
+    return last if any(math.isclose(last, one * settings["max_lr"], rel_tol=1e-9) for one in shares) else 0.0
 
 
 SHARE = re.compile(

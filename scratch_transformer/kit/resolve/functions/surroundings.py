@@ -19,7 +19,13 @@ from scratch_transformer.kit.arrays.libraries import names_of, reached
 from scratch_transformer.kit.definitions import source_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
-from scratch_transformer.kit.resolve.build.tokenizer import Tokenizer, Words, is_table_of_words, is_tokenizer
+from scratch_transformer.kit.resolve.build.tokenizer import (
+    Tokenizer,
+    Words,
+    is_table_of_words,
+    is_tokenizer,
+    last_words,
+)
 from scratch_transformer.kit.resolve.names.inputs import first_or_last, input_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -52,7 +58,7 @@ def attributes(function: Any) -> dict[str, Any]:
     names = [name for name in names if not input_of(name, ("next_logits",))]
     tokenizers = [name for name in names if is_tokenizer(name) or re.search(ASKED.format(rf"self\.{name}"), text)]
     tables = [name for name in names if is_table_of_words(name)]
-    toy = Tokenizer(BOS, EOS)
+    toy = Tokenizer(BOS, EOS, last=last_words(text))
     return {**dict.fromkeys(tokenizers, toy), **dict.fromkeys(tables, Words(toy.size))}
 
 
@@ -74,7 +80,7 @@ def _is_open(value: Any, name: str) -> bool:
 
 
 def _in_place_of(name: str, value: Any, text: str) -> Iterator[tuple[str, Any]]:
-    toy, word = Tokenizer(BOS, EOS), plain(name)
+    toy, word = Tokenizer(BOS, EOS, last=last_words(text)), plain(name)
     if word in ("encode", "decode"):
         yield name, getattr(toy, word)
     elif is_table_of_words(name):

@@ -110,7 +110,7 @@ FILL = re.compile(
 )
 """What scores are filled with where a mask blocks: mask_value=-1e9."""
 FILLED = -1e9
-SEGMENT = re.compile(r"^seg(ment)?(s|label|id|ids|info|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
+SEGMENT = re.compile(r"^seg(ment)?s?(x|label|id|ids|info|ind|inputs?|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
 """Which of two sentences a token is of, as BERT is told."""
 CAUSAL_FLAGS = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
 """Flags of a constructor or a forward, False by default, with which the future is hidden."""
