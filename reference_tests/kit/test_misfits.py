@@ -353,6 +353,34 @@ def test_what_fits_with_one_sentence_is_said_to_stop_with_more(tmp_path):
     assert layer.mistakes[0].evidence.startswith("With more than one sentence in a batch its shapes do not fit")
 
 
+FROM_OUTSIDE = """
+class SelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0
+        self.q, self.k, self.v, self.out = (nn.Linear(d_model, d_model) for _ in range(4))
+        self.num_heads = num_heads
+
+    def forward(self, x, attention_mask):
+        q, k, v = (f(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        scores = scores.masked_fill(READ[:, None, None] == 0, float("-inf"))
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+mask = torch.tensor([[1, 1, 0], [1, 0, 0]])
+"""
+
+
+def test_a_tensor_of_the_file_in_place_of_an_argument_is_named(tmp_path):
+    (attention,) = check_text(FROM_OUTSIDE.replace("READ", "mask"), tmp_path).values()
+    (found,) = attention.mistakes
+    assert (found.id, found.fix) == ("B26", "attention_mask in place of mask.")
+    assert found.evidence.startswith("It reads mask, a tensor of shape (2, 3) that its file makes, and never attention")
+    (right,) = check_text(FROM_OUTSIDE.replace("READ", "attention_mask"), tmp_path).values()
+    assert right.verdict in FINE
+
+
 OF_DEFAULTS = """
 class Config:
     n_embed, n_heads = 20, 2

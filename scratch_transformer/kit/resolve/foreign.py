@@ -410,7 +410,9 @@ def _of_absent_base(thing: Any, tree: ast.AST) -> str:
 
 def _of_class(tree: ast.AST) -> str:
     methods = {node.name for node in ast.walk(tree) if isinstance(node, Function)}
-    called = ("__init__",) if methods >= {"encode", "decode"} else ("__init__", "forward")
+    called = ("__init__", "forward")
+    if methods >= {"encode", "decode"}:  # a model of two halves; without forward a tokenizer
+        called = ("__init__", "__init__" if "forward" in methods else "encode")
     for node in ast.walk(tree):
         if isinstance(node, Function) and node.name in called and _is_unwritten(node):
             return NOT_WRITTEN

@@ -51,14 +51,16 @@ WRITES_OTHERWISE = "it asks no model for one word after the other"
 STEPS_OF_TRAINING = "(training|validation|test|train|val) (step|epoch|loop|one epoch)|fit"
 BY_WORDS = {
     A_LOSS: r"(calc|calculate|compute|get|estimate|evaluate|eval) (\w+ )*loss(es)?",
-    SETTINGS: r"configs?|configuration|cfg|conf|args|arguments|hyper ?parameters|hparams|params|settings|options",
+    SETTINGS: r"configs?|configuration|cfg|conf|args|arguments|hyper ?parameters|hparams|(?<!num )params|settings|"
+    "options",
     OF_TEXTS: r"(de)?tokeniz(er|ers|e|ation)|vocab|vocabulary|bpe|merges?|encode|decode|text|sentences?",
     DATA: r"datasets?|data ?loaders?|data|data ?module|batch|batches|loaders?|collat(e|or)|corpus|sampler|iterator",
     TRAINS: r"train|trainer|training|fit|learner",
     BEGINS: r"init\w*( \w+)* (weights?|params?|parameters|layers?|modules?)|weights? init|xavier|kaiming",
     KEEPS: r"save|checkpoints?|load",
     SEEDS: r"seed|seeds",
-    MEASURES: r"count|eval|(evalu|valid)at(e|ion)|estimate|accuracy|metrics?|bleu|perplexity|meter|benchmark|profile",
+    MEASURES: r"count|eval|(evalu|valid)at(e|ion)|estimate|accuracy|metrics?|bleu|perplexity|meter|benchmark|profile|"
+    "num (params|parameters)",
     SHOWS: r"plot|draw|show|visuali[sz]e|display|print|log(?! (back|forward))|logger|timer|callback|tracker|monitor",
     RUNS: r"main|cli|run|demo|example",
 }

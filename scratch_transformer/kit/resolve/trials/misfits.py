@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.definitions import is_module_class, names_in, namespace_of, nodes_of, source_of
-from scratch_transformer.kit.judge.frames import STOPS_AT, code_at, in_one_line
+from scratch_transformer.kit.judge.frames import STOPS_AT, code_at, frames_of, in_one_line, line_of, nodes_at
 from scratch_transformer.kit.judge.stops import checked, undefined
 from scratch_transformer.kit.kind import Finding, Inputs, Kind
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -111,6 +111,10 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
             said = f"With more than one {what_else} its shapes {what}"
             break
     fix, name = (OF_VIEWS, "view") if "view size is not compatible" in text else (OF_SHAPES, "")
+    if (outside := _read_from_outside(first, thing)) is not None:
+        name, shape, given = outside
+        said = f"It reads {name}, a tensor of shape {shape} that its file makes, and never {given}, which it is given"
+        said, fix = f"{said}: with other shapes they {what}", f"{given} in place of {name}."
     return Finding(MISTAKES["B26"], f"{said}: {text}. {STOPS_AT}{code}", fix=fix, name=name), first
 
 
@@ -197,6 +201,18 @@ def of_constructor(thing: Any, kind: Kind, library: Library, error: BaseExceptio
     text = in_one_line(error)
     said = f"Its shapes do not fit, with whatever numbers its constructor is told: {text}. {STOPS_AT}{code}"
     return (Finding(MISTAKES["B26"], said, fix=OF_SHAPES), error) if error is not None else None
+
+
+def _read_from_outside(error: BaseException, thing: type[nn.Module]) -> tuple[str, tuple[int, ...], str] | None:
+    """The tensor of its file that the line reads, its shape, and the argument that nothing reads; None if none is."""
+    frame = next((one for one in reversed(frames_of(error)) if one.f_code is thing.forward.__code__), None)
+    if frame is None or _place(error, thing)[1] != line_of(error, frame):
+        return None
+    names = [node.id for node in nodes_at(error, frame, ast.Name) if node.id not in frame.f_locals]
+    tensor = next((name for name in names if isinstance(frame.f_globals.get(name), torch.Tensor)), None)
+    read = {node.id for node in nodes_of(thing.forward, ast.Name)}
+    given = next((p.name for p in construct.parameters_of(thing.forward) if p.name not in (*read, "self")), None)
+    return (tensor, tuple(frame.f_globals[tensor].shape), given) if tensor is not None and given is not None else None
 
 
 def _is_written(text: str, thing: type[nn.Module]) -> bool:
