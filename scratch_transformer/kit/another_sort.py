@@ -14,7 +14,7 @@ from scratch_transformer.kit.definitions import is_own, leads_to, names_in, node
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import LAYERS, NETWORKS, Kind
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs
+from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs, sorts
 from scratch_transformer.kit.resolve.call import together
 from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.functions import methods
@@ -111,7 +111,8 @@ def _names(node: ast.AST) -> set[str]:
 def _of_its_calls(value: Any, kind: Kind) -> str:
     """Of a function: what computes, or writes, is what it calls."""
     writes = "next_logits" in kind.inputs
-    if (writes or inspect.isfunction(value)) and (other := decoder_within(value)):
+    writes_within = (writes or inspect.isfunction(value)) and not sorts.trains(value)
+    if writes_within and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
     if writes and inspect.isfunction(value) and joins_words(value):
         return foreign.OF_WORDS

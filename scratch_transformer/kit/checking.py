@@ -97,7 +97,7 @@ class Checking(Found):
         """What classes are whose methods were judged, but for those that turned out to be none."""
         for name, value, found in self.holders:
             judged = [one for one in found if one not in dropped]
-            why = sorts.judged_within(name, value, judged) or sorts.holder(value)
+            why = sorts.judged_within(name, value, judged) or sorts.sort_of(name, value)
             self.emit("found", ignored=[f"{name} ({why})"], missing=[])
 
     def _is_nothing(self, result: Result) -> bool:

@@ -192,7 +192,7 @@ class Found:
         self._add_methods(name, value, source)
         draws = self._add_draw(name, value, source, line)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
-        kinds = guess.kinds_of(name.rpartition(".")[2], value, KINDS)
+        kinds = () if sorts.only_trains(value) else guess.kinds_of(name.rpartition(".")[2], value, KINDS)
         if only and name == only:
             kinds = (as_kind,) if as_kind else kinds
         elif as_kind and not only:

@@ -11,6 +11,7 @@ from scratch_transformer.kit.definitions import is_module_class, leads_to, names
 BEFORE_AND_AFTER = "a norm before and one after every sublayer"
 OF_EXPERTS = "a mixture of experts"
 RECURRENT = "a recurrence in place of attention"
+OF_ADAPTERS = "linear layers with low-rank matrices beside theirs (LoRA)"
 OF_LOW_RANK = "linear layers of low rank, two narrow matrices for one"
 DESIGNS: dict[str, tuple[str, ...]] = {
     OF_EXPERTS: (r"experts?$|^experts?(?!ise)|moe", r"rout|gat|topk|expert"),
@@ -22,7 +23,10 @@ DESIGNS: dict[str, tuple[str, ...]] = {
         r".",
     ),
     "latent attention": (r"(kv|q)_?(lora|latent|compress|down)|latent_?kv", r"rank|latent|lora|down"),
-    "linear layers with low-rank matrices beside theirs (LoRA)": (r"^lora_?[ab]$", r"rank|alpha|scal"),
+    OF_ADAPTERS: (
+        r"^lora_?[ab]$|(^|_)lo_?ra_?(layer|linear|adapter|module)$|(linear|layer)_?(with_?)?lo_?ra$",
+        r"rank|alpha|scal",
+    ),
     OF_LOW_RANK: (r"(^|_)(low_?rank|svd|factori[sz]ed)_?(linear|layer|proj|ff|mlp)", r"rank"),
     "linear attention": (r"linear_?att|cos_?former|performer|linformer|feature_map|nystrom|random_features", r"."),
     "attention with sinks": (r"^sinks?(_|$)|attn_?sink", r"."),
@@ -48,6 +52,10 @@ DESIGNS: dict[str, tuple[str, ...]] = {
     ),
     "attention without queries and keys (Synthesizer)": (r"synthesi[sz]er", r"."),
     "attention between a context and a question (BiDAF)": (r"bidaf|bi_?directional_?att|c2q|context2query", r"."),
+    "a model of states, actions and what they return (Decision Transformer)": (
+        r"^returns?_to_go$|^rtgs?$",
+        r"^actions?$",
+    ),
     RECURRENT: (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),
 }
 """Words for each -> what its code has a name like, and a second one."""
@@ -69,9 +77,9 @@ def design_of(thing: Any) -> str:
 
 def of_parts(thing: Any) -> str:
     """That a class of modules whose name says nothing is a mixture of experts, or chooses those, or a linear layer of
-    low rank, or recurrent; "" of any other.
+    low rank, or with one beside it, or recurrent; "" of any other.
     """
-    known = [SAID.format(design) for design in (OF_EXPERTS, OF_LOW_RANK, RECURRENT)]
+    known = [SAID.format(design) for design in (OF_EXPERTS, OF_LOW_RANK, OF_ADAPTERS, RECURRENT)]
     return design if is_module_class(thing) and (design := design_of(thing)) in known else ""
 
 

@@ -28,7 +28,7 @@ from scratch_transformer.kit.definitions import (
 from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import frames_of, parsed
 from scratch_transformer.kit.resolve import foreign
-from scratch_transformer.kit.resolve.functions import grouping, methods, schedules
+from scratch_transformer.kit.resolve.functions import grouping, methods, schedules, tokenizing
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 from scratch_transformer.kit.syntax import SCOPES, is_stored
@@ -39,7 +39,9 @@ NO_MODULE, NO_MODULE_CALLED = "no nn.Module, and it cannot be called", "no nn.Mo
 A_LOSS = "a loss of another sort"
 LAUNCHES = "it launches a kernel, which needs a GPU"
 KEEPS, RUNS, SEEDS, BEGINS = "it saves or loads", "a program", "it seeds", "it sets first weights"
-A_PART, NOT_MADE = "a piece of {}, judged in it", f"{foreign.READS}{{}}, which {{}}"
+A_PIECE, NOT_MADE = "a piece of {}", f"{foreign.READS}{{}}, which {{}}"
+A_PART = f"{A_PIECE}, judged in it"
+ON_A_MODEL = "it works on a model that it is given"
 HANDS_ON = "it hands on whatever it is given"
 IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is made where nothing was run"
 UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part takes ({})"
@@ -53,9 +55,9 @@ BY_WORDS = {
     A_LOSS: r"(calc|calculate|compute|get|estimate|evaluate|eval) (\w+ )*loss(es)?",
     SETTINGS: r"configs?|configuration|cfg|conf|args|arguments|hyper ?parameters|hparams|(?<!num )params|settings|"
     "options",
-    OF_TEXTS: r"(de)?tokeniz(er|ers|e|ation)|vocab|vocabulary|bpe|merges?|encode|decode|text|sentences?",
-    DATA: r"datasets?|data ?loaders?|data|data ?module|batch|batches|loaders?|collat(e|or)|corpus|sampler|iterator",
-    TRAINS: r"train|trainer|training|fit|learner",
+    OF_TEXTS: r"(de)?tokeniz(er|ers|e|ation)|vocab|vocabulary|bpe|merges?|encode|decode|text|sentences?(?! bleu)",
+    DATA: r"data|data ?(sets?|module|loaders?)|batch(es)?|loaders?|collat(e|or)|corpus(?! bleu)|sampler|iterator",
+    TRAINS: r"(train|training)(?! metrics)|trainer|fit|learner",
     BEGINS: r"init\w*( \w+)* (weights?|params?|parameters|layers?|modules?)|weights? init|xavier|kaiming",
     KEEPS: r"save|checkpoints?|load",
     SEEDS: r"seed|seeds",
@@ -132,12 +134,14 @@ def methods_of(name: str, cls: Any, told: Iterable[str]) -> dict[str, str]:
     found = {}
     for method, member in members:
         function = inspect.unwrap(getattr(member, "__func__", member))
-        if inspect.isfunction(function) and method not in known and (why := _of_method(method, function, cls)):
+        is_open = inspect.isfunction(function) and method not in known
+        if is_open and (why := _of_method(method, function, cls, is_judged=name in named)):
             found[f"{name}.{method}"] = why
     return found
 
 
-def _of_method(name: str, function: Any, cls: Any) -> str:
+def _of_method(name: str, function: Any, cls: Any, is_judged: bool = True) -> str:
+    """is_judged: its class is a component."""
     called = " ".join(words(name))
     if BACKWARD.match(name) and as_module(cls) is not cls:
         return ""  # its gradients are compared
@@ -149,7 +153,9 @@ def _of_method(name: str, function: Any, cls: Any) -> str:
         return KEEPS
     if isinstance(vars(cls)[name], staticmethod):
         users = [one for other, one in vars(cls).items() if other != name and callable(one) and name in names_in(one)]
-        return A_PART.format(cls.__name__) if users else UNKNOWN
+        if not is_judged and (said := _named(name, (MEASURES, SHOWS))):
+            return said
+        return (A_PART if is_judged else A_PIECE).format(cls.__name__) if users else UNKNOWN
     is_one = methods.WRITES.search(plain(name)) and issubclass(cls, nn.Module)
     if not is_one:
         return ""
@@ -187,6 +193,8 @@ def _of_class(cls: Any) -> str:
         return OTHER_OPTIMIZER
     if {"__add__", "__mul__"} & vars(cls).keys() and "backward" in vars(cls):
         return "a tensor class of its own"
+    if only_trains(cls):
+        return TRAINS
     if schedules.is_schedule(cls) and {"lr", "param_groups", "base_lrs"} & names_in(cls):
         return OTHER_RATES
     own = {name for name in vars(cls) if not name.startswith("__")}
@@ -196,7 +204,19 @@ def _of_class(cls: Any) -> str:
 
 
 def _of_function(function: Any) -> str:
-    return TRAINS if {"backward", "zero_grad"} & names_in(function) else LAUNCHES * launches(function)
+    return TRAINS if trains(function) else LAUNCHES * launches(function)
+
+
+def trains(thing: Any) -> bool:
+    """Whether a function, or a class, takes gradients."""
+    return bool({"backward", "zero_grad"} & names_in(thing))
+
+
+def only_trains(thing: Any) -> bool:
+    """Whether it is a class that takes gradients, and computes nothing that has any: TransformerRunner."""
+    is_plain = isinstance(thing, type) and not issubclass(thing, (nn.Module, torch.optim.Optimizer))
+    computes = any("__call__" in vars(one) or "forward" in vars(one) for one in thing.__mro__) if is_plain else True
+    return not computes and trains(thing) and not {"backward", "step", "zero_grad"} & {*dir(thing)}
 
 
 def launches(function: Any) -> bool:
@@ -263,6 +283,10 @@ def left_of(thing: Any, kind: str, verdict: str, problem: str, components: Itera
         return why
     if inspect.isfunction(thing) and (named := _named(thing.__name__, (A_LOSS, MEASURES, SHOWS))):
         return named
+    if tokenizing.encodes(getattr(thing, "owner", None)):
+        return OF_TEXTS
+    if _is_given_a_model(thing) and kind not in foreign.WRITING:
+        return ON_A_MODEL
     if verdict == "unknown mismatch":
         return f"it computes something else than what is called {kind} here"
     if kind == "DecayGroups" and (asked := OF_THE_KITS_MODEL.search(problem)):

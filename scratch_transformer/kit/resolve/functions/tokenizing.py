@@ -20,9 +20,14 @@ SAMPLE = "the other"
 """What is shorter once it is merged."""
 
 
+def encodes(thing: Any) -> bool:
+    """Whether it is a class with encode and decode."""
+    return isinstance(thing, type) and all(callable(getattr(thing, name, None)) for name in ("encode", "decode"))
+
+
 def is_tokenizer(thing: Any) -> bool:
     """A class with encode and decode that is made of merges, or keeps those that it learns."""
-    if not isinstance(thing, type) or not all(callable(getattr(thing, name, None)) for name in ("encode", "decode")):
+    if not encodes(thing):
         return False
     return any(plain(p.name) == "merges" for p in parameters_of(thing)) or _learns(thing)
 
