@@ -34,6 +34,7 @@ FUNCTIONS = {
 }
 RELATIONS = {"=": "=", "≈": r"\approx ", "≤": r"\le ", "≥": r"\ge ", "<": "<", ">": ">", "∈": r"\in ", "~": r"\sim "}
 RELATIONS |= {"←": r"\leftarrow ", "→": r"\to ", "∝": r"\propto ", ",": r",\; ", "≠": r"\ne ", "≪": r"\ll "}
+COMPARED = {sign: latex for sign, latex in RELATIONS.items() if sign != ","}
 SIGNS = {"+": "+", "-": "-", "·": r"\cdot ", "×": r"\times ", "±": r"\pm ", "⊙": r"\odot "}
 BRACKETS = {"(": ")", "[": "]"}
 HALF = {"½": r"\tfrac{1}{2}"}
@@ -224,4 +225,5 @@ def subscript(mark):
     if mark[0] != "_":
         return "".join(SUBSCRIPTS[letter] for letter in mark)
     mark = mark[1:].strip("(){}")
-    return mark if len(mark) < 3 or set(mark) & set(",=- +") else rf"\mathrm{{{mark}}}"
+    is_word = len(mark) > 2 and not set(mark) & set(",=- +")
+    return rf"\mathrm{{{mark}}}" if is_word else "".join(COMPARED.get(letter, letter) for letter in mark)

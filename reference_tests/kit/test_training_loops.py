@@ -254,6 +254,7 @@ def test_a_loop_of_the_file_itself_is_told_of(tmp_path):
     ("total += loss.item()", []), ("total += loss", ["T17"]), ("total += loss * len(src)", ["T17"]),
     ("total += loss.item() * len(src)", []), ("losses.append(loss)", ["T17"]), ("losses.append(loss.detach())", []),
     ("loss = loss.item()\n        total += loss", []), ("with torch.no_grad():\n            total += loss", []),
+    ("with torch.set_grad_enabled(False):\n            total += loss", []),
 ])  # fmt: skip
 def test_a_sum_of_losses_is_one_of_numbers(kept, ids):
     text = changed(EPOCHS, "total += loss.item()", kept)

@@ -22,7 +22,7 @@ from scratch_transformer.kit.judge import scripts
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.report.finding import FINE, Result
+from scratch_transformer.kit.report.finding import HARMLESS, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.functions import (
     applied,
@@ -161,7 +161,7 @@ class Found:
         for found in scripts.read(source.text, others):
             name, where = found.function or Path(source.path).stem, source.where(found.line)
             result = results.setdefault(
-                name, Result(name, where, SCRIPT, FINE[-1], what="Trains a model. Read, not run.")
+                name, Result(name, where, SCRIPT, HARMLESS, what="Trains a model. Read, not run.")
             )
             finding = Finding(MISTAKES[found.id], found.evidence, fix=found.fix)
             result.mistakes.append(named(finding, source, found.line))

@@ -14,7 +14,8 @@ UNDEFINED = "could not be defined"
 FAILED = "not judged"
 """By a fault of the kit's own."""
 NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long", UNDEFINED, FAILED)
-FINE = ("matches the builtin", "matches the paper, not the builtin", "harmless deviation")
+HARMLESS = "harmless deviation"
+FINE = ("matches the builtin", "matches the paper, not the builtin", HARMLESS)
 
 
 @dataclass

@@ -101,11 +101,14 @@ def width_of_several(session: Session, best: Hypothesis | None) -> Iterator[Find
         return
     width = heads * NARROW_OF_SEVERAL
     for name, narrow in _built_with(session, width):
-        if not _is_narrower(narrow, session, width) or _takes_tokens_of(width, narrow, session):
+        if not _is_narrower(narrow, session, width):
+            continue
+        stop = _stop(narrow, session.ran[0].probe.inputs)
+        if _takes_tokens_of(width, narrow, session, stop):
             continue
         told = f"{name} = {width} beside d_model = {d_model}"
-        if (misfit := _misfit(session, narrow, name, told)) is not None:
-            yield misfit
+        if stop is not None:
+            yield _misfit(stop, name, told)
         elif "A1" not in best.ids and _gives_the_same(narrow, session, width, heads):
             said = f"With {told} it divides the scores of heads of {NARROW_OF_SEVERAL} features by √{d_model // heads}"
             yield Finding(MISTAKES["A1"], f"{said} too.", OF_THE_MODEL)
@@ -120,8 +123,8 @@ def width_within(session: Session, best: Hypothesis | None) -> Iterator[Finding]
     for name, other in _built_with(session, WIDER):
         matrices = [shape for shape in other.inventory().values() if len(shape) == 2]
         if matrices == [(WIDER, d_model), (d_model, WIDER)]:
-            if (misfit := _misfit(session, other, name, f"{WIDER} beside {d_model}")) is not None:
-                yield misfit
+            if (stop := _stop(other, session.ran[0].probe.inputs)) is not None:
+                yield _misfit(stop, name, f"{WIDER} beside {d_model}")
             return
 
 
@@ -135,34 +138,35 @@ def _built_with(session: Session, width: int) -> Iterator[tuple[str, Candidate]]
         yield parameter.name, other
 
 
-def _misfit(session: Session, other: Candidate, name: str, told: str) -> Finding | None:
-    """B26, of what was built with another width and stops with the tokens; None if it computes."""
+def _stop(other: Candidate, inputs: Inputs) -> RuntimeError | None:
+    """Where what was built with another width stops with the tokens; None if it computes."""
     try:
-        call(other, session.ran[0].probe.inputs)
+        call(other, inputs)
     except RuntimeError as error:
-        said = f"It fits only where {name} is as wide as its tokens; with {told} it stops"
-        said = f"{said}: {in_one_line(error)}. {STOPS_AT}{learners_line(error)}"
-        return Finding(MISTAKES["B26"], said, fix=OF_SHAPES)
+        return error
     return None
 
 
-def _takes_tokens_of(width: int, narrow: Candidate, session: Session) -> bool:
+def _misfit(stop: RuntimeError, name: str, told: str) -> Finding:
+    """B26, of what was built with another width."""
+    said = f"It fits only where {name} is as wide as its tokens; with {told} it stops"
+    said = f"{said}: {in_one_line(stop)}. {STOPS_AT}{learners_line(stop)}"
+    return Finding(MISTAKES["B26"], said, fix=OF_SHAPES)
+
+
+def _takes_tokens_of(width: int, narrow: Candidate, session: Session, stop: RuntimeError | None) -> bool:
     """Whether what was told is the width of tokens: with such it computes, or gets further before it stops.
 
     nn.Parameter(torch.randn(d_in, d_out)), and x @ it.
     """
     inputs = session.ran[0].probe.inputs
     cut = {name: inputs[name][..., :width] for name in session.kind.inputs if name in TOKENS}
-    return _reached(narrow, {**inputs, **cut}) > _reached(narrow, inputs)
+    return _line(_stop(narrow, {**inputs, **cut})) > _line(stop)
 
 
-def _reached(candidate: Candidate, inputs: Inputs) -> float:
+def _line(stop: RuntimeError | None) -> float:
     """The line at which it stops; behind all lines if it does not."""
-    try:
-        call(candidate, inputs)
-    except RuntimeError as error:
-        return learners_place(error)[1]
-    return math.inf
+    return math.inf if stop is None else learners_place(stop)[1]
 
 
 def _is_narrower(narrow: Candidate, session: Session, width: int) -> bool:

@@ -12,6 +12,7 @@ from scratch_transformer.kit.judge.scripts.turns import (
     backwards_of,
     is_optimizer,
     is_step,
+    is_unrecorded,
     receiver_of,
     turns_of,
 )
@@ -141,6 +142,5 @@ def _bare(value: ast.expr) -> set[str]:
 def _is_free(script: Script, loss: str, node: ast.expr) -> bool:
     """Whether a loss has no graph by then: it is a number, or cut off, or nothing is recorded there."""
     origin = script.assigned(loss, node)
-    withs = [one for one in script.around(node) if isinstance(one, ast.With)]
-    nothing = any(re.search("no_grad|inference_mode", ast.unparse(item)) for one in withs for item in one.items)
-    return nothing or (origin is not None and FREES.search(ast.unparse(origin)) is not None)
+    is_cut_off = origin is not None and FREES.search(ast.unparse(origin)) is not None
+    return is_cut_off or is_unrecorded(script, node)

@@ -7,14 +7,20 @@ import re
 
 from scratch_transformer.kit.judge.scripts.flow import Script
 from scratch_transformer.kit.judge.scripts.losses import Found
-from scratch_transformer.kit.judge.scripts.turns import Call, backwards_of, calls_in, receiver_of, turns_of
+from scratch_transformer.kit.judge.scripts.turns import (
+    Call,
+    backwards_of,
+    calls_in,
+    is_unrecorded,
+    receiver_of,
+    turns_of,
+)
 from scratch_transformer.kit.syntax import last_name
 
 DROPS = re.compile(r"drop_?(out|path)|batch_?norm|nn\.Transformer|MultiheadAttention\(", re.IGNORECASE)
 """In the text of a model that is another one in evaluation."""
 RATE = re.compile(r"drop\w*(?:\s*:\s*float)?\s*[=:(]\s*(?:p\s*=\s*)?([\d.]+)", re.IGNORECASE)
 EVALUATES = re.compile(r"\.eval\(\)|\btrain(ing)?\(?(mode)? ?=? ?False|from_pretrained|Lightning|\bTrainer\(")
-NO_GRAD = re.compile(r"no_grad|inference_mode|set_grad_enabled\(False\)")
 TRAINS = re.compile(r"backward\(|optim|\bfit\(|\btrain\w*\(")
 
 
@@ -49,21 +55,11 @@ def dropping_in_evaluation(script: Script) -> Found:
     loading = [call for call in script.calls() if last_name(call.func) == "load_state_dict"]
     loaded = set() if TRAINS.search(script.text) else {ast.unparse(receiver_of(call)) for call in loading}
     for one in calls_in(script, script.tree, {}, depth=1) if trained | loaded else ():
-        is_used = one.of in loaded or (one.of in trained and _is_without_gradients(script, one.node))
+        is_used = one.of in loaded or (one.of in trained and is_unrecorded(script, one.node))
         if is_used and one.node.func is one.subject and script.class_of(one.subject, one.node) is not None:
             how = "loaded" if one.of in loaded else "trained"
             yield "T19", one.node, f"{one.of} is {how} in this file, and used here; nothing calls {one.of}.eval()."
             return
-
-
-def _is_without_gradients(script: Script, node: ast.AST) -> bool:
-    """Whether it is in with torch.no_grad(), or in a function that is so decorated."""
-    for one in script.around(node):
-        if isinstance(one, ast.With) and any(NO_GRAD.search(ast.unparse(item)) for item in one.items):
-            return True
-        if isinstance(one, ast.FunctionDef):
-            return any(NO_GRAD.search(ast.unparse(decorator)) for decorator in one.decorator_list)
-    return False
 
 
 def _before(script: Script, loop: ast.stmt) -> list[Call]:

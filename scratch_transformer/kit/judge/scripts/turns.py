@@ -12,6 +12,7 @@ from scratch_transformer.kit.syntax import last_name, nodes_in
 
 OPTIMIZES = re.compile(r"opt(im\w*)?$|solver|scaler", re.IGNORECASE)
 """What has the steps that change weights; those of a schedule are others."""
+NO_GRAD = re.compile(r"no_grad|inference_mode|set_grad_enabled\((mode=)?False\)")
 DEPTH = 3
 """Functions of the file that are followed, from one to the next."""
 
@@ -31,6 +32,16 @@ def turns_of(script: Script, backward: ast.Call) -> Iterator[ast.For | ast.While
             yield from script.loops_around(node)[0]
         names = {script.function_of(node) for node in at} - {""}
         at = [call for call in script.calls() if last_name(call.func) in names]
+
+
+def is_unrecorded(script: Script, node: ast.AST) -> bool:
+    """Whether autograd records nothing there: in with torch.no_grad(), or in a function that is so decorated."""
+    for one in script.around(node):
+        if isinstance(one, ast.With) and any(NO_GRAD.search(ast.unparse(item)) for item in one.items):
+            return True
+        if isinstance(one, ast.FunctionDef):
+            return any(NO_GRAD.search(ast.unparse(decorator)) for decorator in one.decorator_list)
+    return False
 
 
 def is_step(call: ast.Call) -> bool:
