@@ -35,6 +35,7 @@ NOT_SHOWN = {
     "T18": "shows in training loops, which test_training_loops.py has",
     "T19": "shows in training loops, which test_training_loops.py has",
     "T20": "shows in training loops, which test_training_loops.py has",
+    **{f"T{n}": "shows in training loops, which test_turns_of_training.py has" for n in range(21, 26)},
     "R5": "shows where one order of axes is meant and another given: in test_today.py",
     "R8": "heads that are split after the rotation: in test_today.py",
     "D5": "slow, not wrong",

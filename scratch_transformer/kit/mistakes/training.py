@@ -1,4 +1,4 @@
-"""T1 … T13: mistakes in the loss, the schedule and the training loop."""
+"""T1, T2 …: mistakes in the loss, the schedule and the training loop."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -360,6 +360,115 @@ def rate(step, d_model=512, warmup=4000):
 batches = 1000
 for epoch in (1, 5, 20):
     print(f"epoch {epoch:2}: {rate(epoch * batches):.2e} in steps, {rate(epoch):.2e} in epochs")
+""",
+    ),
+    Mistake(
+        id="T21",
+        title="the schedule is never stepped",
+        does="A schedule of the learning rate is made, and nothing ever tells it that a step was taken. The rate stays "
+        "what it was when the schedule was made: the first of a warm-up, which is next to nothing, or the highest.",
+        expected="scheduler.step() for each of the optimizer's steps, or of the epochs, whichever it counts.",
+        fix="scheduler.step() behind optimizer.step(), or at an epoch's end where it counts epochs.",
+        source="documentation of torch.optim: how to adjust learning rate",
+        demo="""\
+import torch
+for is_stepped in (True, False):
+    optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 4000))
+    for step in range(1000):
+        optimizer.step()
+        if is_stepped:
+            scheduler.step()
+    print("stepped:" if is_stepped else "made alone:", optimizer.param_groups[0]["lr"])
+""",
+    ),
+    Mistake(
+        id="T22",
+        title="the best weights are the last",
+        does="best = model.state_dict() keeps no numbers: its tensors are the parameters' own, which each step changes "
+        "in place. What is loaded at the end is what the model has by then anyway.",
+        expected="A copy of the weights as they were in the best epoch.",
+        fix="best = copy.deepcopy(model.state_dict()), or torch.save(model.state_dict(), path) at once.",
+        source="documentation of PyTorch: saving and loading models, on state_dict() and deepcopy",
+        demo="""\
+import copy, torch
+model = torch.nn.Linear(1, 1, bias=False)
+torch.nn.init.ones_(model.weight)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+kept, copied = model.state_dict(), copy.deepcopy(model.state_dict())
+model.weight.sum().backward()
+optimizer.step()
+print("copied:", copied["weight"].item(), "kept:", kept["weight"].item())
+""",
+    ),
+    Mistake(
+        id="T23",
+        title="added gradients are not divided",
+        does="A step is taken by the sum of the gradients of several batches, where that of one large batch is their "
+        "mean. Adam divides by the gradients' size, so its steps are the same; with SGD the rate is as many times as "
+        "large as is written, and clipping sets in as many times earlier.",
+        expected="The mean: then the rate and the norm to clip at mean the same for any number of batches.",
+        fix="(loss / accumulation_steps).backward().",
+        source="documentation of torch.amp: gradient accumulation",
+        severity="harmless",
+        mathematics="right: θ ← θ - η (∇L_1 + … + ∇L_n) / n      here: θ ← θ - η (∇L_1 + … + ∇L_n)",
+        demo="""\
+import torch
+for made in (torch.optim.Adam, torch.optim.SGD):
+    for count in (4, 1):
+        weight = torch.ones(1, dtype=torch.float64, requires_grad=True)
+        optimizer = made([weight], lr=0.001)
+        for step in range(5):
+            for batch in range(4):
+                ((batch + 1) * weight.square().sum() / count).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        print(made.__name__, "divided:" if count == 4 else "not divided:", f"{1 - weight.item():.6f} below 1")
+""",
+    ),
+    Mistake(
+        id="T24",
+        title="the schedule steps first",
+        does="scheduler.step() comes before optimizer.step(). The first step is taken with the second rate, and no "
+        "step with the first: of a warm-up nothing is lost, of a schedule in epochs its first epoch. PyTorch warns.",
+        expected="The optimizer's step, and then the schedule's.",
+        fix="scheduler.step() behind optimizer.step().",
+        source="documentation of torch.optim: how to adjust learning rate",
+        severity="harmless",
+        demo="""\
+import torch, warnings
+warnings.simplefilter("ignore")
+for when in ("behind", "before"):
+    optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+    rates = []
+    for epoch in range(4):
+        if when == "before":
+            scheduler.step()
+        optimizer.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+        if when == "behind":
+            scheduler.step()
+    print(when, "the optimizer's step:", rates)
+""",
+    ),
+    Mistake(
+        id="T25",
+        title="records what is not differentiated",
+        does="The model validates, or writes, in evaluation mode, and autograd records every operation: model.eval() "
+        "does not switch that off. The numbers are right; it takes more time, and the memory of a training step.",
+        expected="Nothing is recorded where no gradients are asked for.",
+        fix="with torch.no_grad(): around the loop, or @torch.no_grad() above the function.",
+        source="documentation of torch: autograd mechanics, on evaluation mode and no-grad mode",
+        severity="harmless",
+        demo="""\
+import contextlib, torch
+model, x, kept = torch.nn.Sequential(*[torch.nn.Linear(64, 64), torch.nn.GELU()] * 6).eval(), torch.ones(32, 64), []
+for name, mode in (("recorded", contextlib.nullcontext()), ("torch.no_grad()", torch.no_grad())):
+    kept.clear()
+    with mode, torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.nbytes) or t, lambda t: t):
+        model(x)
+    print(f"{name}: {sum(kept)} bytes are kept for a backward pass")
 """,
     ),
 )

@@ -7,7 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scratch_transformer.kit.judge.scripts import arguments, gradients, losses, modes, paddings, rates, shifts
+from scratch_transformer.kit.judge.scripts import (
+    accumulating,
+    arguments,
+    gradients,
+    kept,
+    losses,
+    modes,
+    paddings,
+    rates,
+    recording,
+    shifts,
+)
 from scratch_transformer.kit.judge.scripts.flow import Script, parsed
 from scratch_transformer.kit.mistakes.construction import OF_CALLS
 
@@ -41,6 +52,11 @@ READERS = (
     (gradients.never_stepping, ""),
     (modes.dropping_in_evaluation, ""),
     (rates.once_an_epoch, ""),
+    (rates.never_stepping, ""),
+    (rates.before_the_optimizer, ""),
+    (kept.by_reference, ""),
+    (accumulating.undivided, ""),
+    (recording.needlessly, ""),
 )
 
 

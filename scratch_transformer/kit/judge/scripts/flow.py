@@ -66,9 +66,10 @@ class Script:
             found.setdefault(node.name, []).append(node)
         return found
 
-    def calls(self) -> Iterator[ast.Call]:
+    @functools.cached_property
+    def calls(self) -> list[ast.Call]:
         """All calls, in the order of the text."""
-        yield from sorted(nodes_in(self.tree, ast.Call), key=lambda call: (call.lineno, call.col_offset))
+        return sorted(nodes_in(self.tree, ast.Call), key=lambda call: (call.lineno, call.col_offset))
 
     def assigned(self, name: str, before: ast.expr) -> ast.expr | None:
         """What a name (self.loss too) got last before a node, in the scope that it belongs to.
@@ -78,7 +79,7 @@ class Script:
         given = self._given(name, before)
         if not isinstance(given, ast.FunctionDef):
             return given
-        if (call := next((call for call in self.calls() if self._is_of(call.func, given)), None)) is not None:
+        if (call := next((call for call in self.calls if self._is_of(call.func, given)), None)) is not None:
             return argument(name, given, call)
         made = _last(_bound(name, inside(self.tree)), None)
         return made if made is not None and _called(without_layout(made))[:1].isupper() else None

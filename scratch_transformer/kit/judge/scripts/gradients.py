@@ -9,10 +9,12 @@ from collections.abc import Iterator, Sequence
 from scratch_transformer.kit.judge.scripts.flow import Script
 from scratch_transformer.kit.judge.scripts.losses import Found
 from scratch_transformer.kit.judge.scripts.turns import (
+    OPTIMIZERS,
     backwards_of,
     is_optimizer,
     is_step,
     is_unrecorded,
+    loss_of,
     receiver_of,
     turns_of,
 )
@@ -24,7 +26,6 @@ ZEROES = re.compile(
 """In the text of what sets gradients to zero, or sums them up on purpose."""
 TIMED = re.compile(r"\btimeit\b|\bnvtx\b|benchmark", re.IGNORECASE)
 """In the text of what only takes times of steps."""
-OF_TORCH = re.compile(r"\b(optim\.\w+|AdamW?|SGD|RMSprop|Adagrad|[NR]Adam|Adamax|Adadelta)\(")
 STEPS = re.compile(r"\.step\(|\.fit\(|\.train\(\w|step_and|_step\(|closure")
 """In the text of what may take a step."""
 CLIPS = re.compile(r"clip_grad\w*|gradient_clip\w*|clip_gradients?")
@@ -78,7 +79,7 @@ def _branches(script: Script, node: ast.AST) -> list[ast.AST]:
 
 def _optimizers(script: Script) -> list[tuple[str, ast.Assign]]:
     """The names of what is made as an optimizer, by torch or a class of that name, and where."""
-    made = [node for node in nodes_in(script.tree, ast.Assign) if OF_TORCH.search(ast.unparse(node.value))]
+    made = [node for node in nodes_in(script.tree, ast.Assign) if OPTIMIZERS.search(ast.unparse(node.value))]
     return [(last_name(target), node) for node in made for target in node.targets]
 
 
@@ -90,7 +91,7 @@ def _is_only_zeroed(script: Script, name: ast.expr) -> bool:
 
 def clipped_in_vain(script: Script) -> Found:
     """T16: gradients are clipped after the step, before they are computed, or while they are scaled up."""
-    for clip in script.calls():
+    for clip in script.calls:
         scope = script.loops_around(clip)[1]
         calls = nodes_in(scope, ast.Call) if CLIPS.fullmatch(last_name(clip.func)) else []
         backwards = [call.lineno for call in calls if last_name(call.func) == "backward"]
@@ -109,9 +110,9 @@ def clipped_in_vain(script: Script) -> Found:
 def keeping_graphs(script: Script) -> Found:
     """T17: total += loss, or losses.append(loss), of the loss that gradients are computed of."""
     backwards = [*backwards_of(script)]
-    summed = {ast.unparse(_loss(backward)) for backward in backwards}
+    summed = {ast.unparse(loss_of(backward)) for backward in backwards}
     for backward in backwards:
-        loss = ast.unparse(_loss(backward))
+        loss = ast.unparse(loss_of(backward))
         for node, keeper, value in _kept(script.loops_around(backward)[0][-1:]):
             if loss in _bare(value) and keeper not in summed and not _is_free(script, loss, node):
                 yield "T17", node, f"{loss} has the graph of its step, and {keeper} keeps that of every one."
@@ -124,12 +125,6 @@ def _kept(loops: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, str, ast.expr]]:
     for call in nodes_in(loops, ast.Call):
         if last_name(call.func) == "append" and call.args:
             yield call, ast.unparse(receiver_of(call)), call.args[0]
-
-
-def _loss(backward: ast.Call) -> ast.expr:
-    """loss in loss.backward(), and in scaler.scale(loss).backward()."""
-    of = receiver_of(backward)
-    return of.args[0] if isinstance(of, ast.Call) and of.args else of
 
 
 def _bare(value: ast.expr) -> set[str]:

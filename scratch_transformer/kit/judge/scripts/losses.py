@@ -31,7 +31,7 @@ LONGEST = 100
 
 def losses(script: Script) -> Iterator[tuple[ast.Call, ast.Call]]:
     """Every call of a cross-entropy on (logits, target), and the call that says how it is set up: often another."""
-    for call in script.calls():
+    for call in script.calls:
         if len(call.args) < 2:
             continue
         if ast.unparse(call.func).rpartition(".")[2] == "cross_entropy":

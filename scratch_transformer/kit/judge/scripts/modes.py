@@ -11,6 +11,7 @@ from scratch_transformer.kit.judge.scripts.turns import (
     Call,
     backwards_of,
     calls_in,
+    is_left,
     is_unrecorded,
     receiver_of,
     turns_of,
@@ -35,7 +36,7 @@ def kept_in_evaluation(script: Script) -> Found:
             modes = [one for one in calls if one.of in trained and one.mode is False]
             if any(one.mode for one in calls):  # of the same model by another name, perhaps
                 continue
-            if wrong := [one for one in modes if not _is_left(script, one.node)]:
+            if wrong := [one for one in modes if not is_left(script, one.node)]:
                 said = f"The loop at line {loop.lineno} trains it, and has {ast.unparse(wrong[0].node)} in each turn, "
                 yield "T15", wrong[0].node, f"{said}but no {wrong[0].of}.train()."
                 return
@@ -52,7 +53,7 @@ def dropping_in_evaluation(script: Script) -> Found:
         return
     turns = [loop for backward in backwards_of(script) for loop in turns_of(script, backward)]
     trained = {one.of for loop in turns for one in calls_in(script, loop, {})} - {"self"}
-    loading = [call for call in script.calls() if last_name(call.func) == "load_state_dict"]
+    loading = [call for call in script.calls if last_name(call.func) == "load_state_dict"]
     loaded = set() if TRAINS.search(script.text) else {ast.unparse(receiver_of(call)) for call in loading}
     for one in calls_in(script, script.tree, {}, depth=1) if trained | loaded else ():
         is_used = one.of in loaded or (one.of in trained and is_unrecorded(script, one.node))
@@ -69,12 +70,6 @@ def _before(script: Script, loop: ast.stmt) -> list[Call]:
     values = [one.value for one in beside if isinstance(one, ast.Expr) and one.lineno < loop.lineno]
     calls = [Call(one, receiver_of(one), ast.unparse(receiver_of(one))) for one in values if isinstance(one, ast.Call)]
     return [one for one in calls if one.mode is not None]
-
-
-def _is_left(script: Script, node: ast.AST) -> bool:
-    """Whether the branch that something is in leaves its loop or function."""
-    branches = [one for one in script.around(node) if isinstance(one, ast.If)]
-    return any(isinstance(one.body[-1], (ast.Break, ast.Return, ast.Raise)) for one in branches)
 
 
 def _drops(text: str) -> bool:

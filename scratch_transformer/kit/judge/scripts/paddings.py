@@ -39,7 +39,7 @@ def ignoring_another(script: Script) -> Found:
     """T5: ignore_index=0, in a file that pads with 1 and with nothing else."""
     if OTHERWISE.search(script.text) or REPLACED.search(script.text):
         return
-    ignoring = [(call, word.value) for call in script.calls() for word in call.keywords if word.arg == "ignore_index"]
+    ignoring = [(call, word.value) for call in script.calls for word in call.keywords if word.arg == "ignore_index"]
     ignored = [(call, _number(value, script)) for call, value in ignoring if last_name(call.func) in LOSSES]
     if not ignored:
         return
@@ -77,7 +77,7 @@ def _said(script: Script) -> Iterator[tuple[int, ast.expr]]:
         if _is_padding(target, script.text) and (number := _constant(script.source_of(value, value))) is not None:
             yield number, value
     yield from _in_tables(script)
-    for call in script.calls():
+    for call in script.calls:
         yield from ((number, call) for number in _of_a_tokenizer(call, script))
 
 

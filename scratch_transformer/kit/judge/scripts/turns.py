@@ -12,6 +12,8 @@ from scratch_transformer.kit.syntax import last_name, nodes_in
 
 OPTIMIZES = re.compile(r"opt(im\w*)?$|solver|scaler", re.IGNORECASE)
 """What has the steps that change weights; those of a schedule are others."""
+OPTIMIZERS = re.compile(r"\b(optim\.\w+|AdamW?|SGD|RMSprop|Adagrad|[NR]Adam|Adamax|Adadelta)\(")
+"""In the text of what makes one, by torch or by a class of that name."""
 NO_GRAD = re.compile(r"no_grad|inference_mode|set_grad_enabled\((mode=)?False\)")
 DEPTH = 3
 """Functions of the file that are followed, from one to the next."""
@@ -19,7 +21,7 @@ DEPTH = 3
 
 def backwards_of(script: Script) -> Iterator[ast.Call]:
     """Where autograd computes gradients: loss.backward(), and no backward(dy) of one's own."""
-    for call in script.calls():
+    for call in script.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "backward" and not call.args:
             yield call
 
@@ -31,7 +33,19 @@ def turns_of(script: Script, backward: ast.Call) -> Iterator[ast.For | ast.While
         for node in at:
             yield from script.loops_around(node)[0]
         names = {script.function_of(node) for node in at} - {""}
-        at = [call for call in script.calls() if last_name(call.func) in names]
+        at = [call for call in script.calls if last_name(call.func) in names]
+
+
+def loss_of(backward: ast.Call) -> ast.expr:
+    """loss in loss.backward(), and in scaler.scale(loss).backward()."""
+    of = receiver_of(backward)
+    return of.args[0] if isinstance(of, ast.Call) and of.args else of
+
+
+def is_left(script: Script, node: ast.AST) -> bool:
+    """Whether the branch that something is in leaves its loop or function."""
+    branches = [one for one in script.around(node) if isinstance(one, ast.If)]
+    return any(isinstance(one.body[-1], (ast.Break, ast.Return, ast.Raise)) for one in branches)
 
 
 def is_unrecorded(script: Script, node: ast.AST) -> bool:
