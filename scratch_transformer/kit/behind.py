@@ -17,10 +17,10 @@ from scratch_transformer.kit.discover.load import Loaded, load
 from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.judge.frames import STOPS_AT, in_one_line, learners_line, learners_place
-from scratch_transformer.kit.judge.stops import bases, undefined
+from scratch_transformer.kit.judge.stops import bases, undefined, written_positions
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.repair import Repair, Undo, install, repair_of, run, show
+from scratch_transformer.kit.repair import Repair, Undo, install, positions, repair_of, run, show
 from scratch_transformer.kit.repair.edits import Edit, around, edited, shown
 from scratch_transformer.kit.report.finding import FINE, Named, Result
 from scratch_transformer.kit.results import Results
@@ -102,6 +102,8 @@ class Behind:
     def _mended(self, value: Any, source: Source) -> Made | None:
         """The repair of what something stops with now."""
         error = self.results.stopped.raised.get(value)
+        if error is None:
+            return self._of_positions(value, source)
         return self._made(value, self.results.stopped.findings.get(value) or _seen(error), error, source)
 
     def _made(self, value: Any, finding: Finding | None, error: BaseException | None, source: Source) -> Made | None:
@@ -155,6 +157,16 @@ class Behind:
         edits = (Edit(line, 0, source.text.splitlines()[line - 1], put[0]),)
         repair = Repair(source.path, namespace, finding.fix, edits)
         return Made(repair, None, named(finding, source, line, put), finding)
+
+    def _of_positions(self, value: Any, source: Source) -> Made | None:
+        """Positions that are written out, and stop with any number of tokens but that with which it was judged."""
+        found = written_positions.in_forward_of(value)
+        repair = positions.of_found(value, found) if found is not None else None
+        if found is None or repair is None:
+            return None
+        finding, line = replace(found.finding, fix=repair.fix), repair.lines[0]
+        put = shown(text_of_file(repair.file), line, repair.edits)
+        return Made(repair, value, named(finding, self.now(source), line, put), finding)
 
     # ---- What is said ----
 

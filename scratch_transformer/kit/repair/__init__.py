@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from scratch_transformer.kit.judge.frames import learners_frame
 from scratch_transformer.kit.kind import Finding
-from scratch_transformer.kit.repair import attributes, kept, keywords, methods, names, twice
+from scratch_transformer.kit.repair import attributes, kept, keywords, methods, names, positions, twice
 from scratch_transformer.kit.repair.edits import Repair
 from scratch_transformer.kit.repair.install import Undo, install, run, show
 
@@ -40,5 +40,6 @@ def repair_of(thing: object, finding: Finding, error: BaseException | None, load
         lambda: kept.of_parameter(error, frame, finding.form),
         lambda: keywords.of_base(error, frame, finding.form),
         lambda: keywords.of_argument(error, frame, finding.form),
+        lambda: positions.of_written(error, frame, finding.form),
     )
     return next((found for look in looks if (found := look()) is not None and (found.edits or found.brought)), None)

@@ -24,11 +24,6 @@ PLACES = re.compile(r"(\w+)\(\) takes (\d+) positional arguments? but \d+ (?:was
 LACKS = re.compile(r"^(\w+)\(\) (missing \d+ required positional arguments?: \".*)")
 """What torch says of a call without arguments, in quotes that Python has not."""
 NO_TENSOR = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) must be Tensor, not (int|float)")
-SIZES = re.compile(
-    r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\) at non-singleton dimension [01]\b"
-)
-TENSORS = ("torch.LongTensor", "torch.IntTensor", "LongTensor")
-"""Classes of tensors, which are made like functions make them."""
 OF_SIZES = ("zeros", "ones", "rand", "randn", "empty")
 """What takes any number of sizes, and says this of arguments that are none."""
 NUMBERS = (int, float, bool)
@@ -168,26 +163,6 @@ def no_constant(error: BaseException, frame: FrameType) -> tuple[str, str]:
             text = in_one_line(error, 120)
             return f"torch refuses {written}: {text}.", ast.unparse(node.value.func)
     return NOTHING
-
-
-def no_length(error: BaseException, frame: FrameType) -> tuple[str, str]:
-    """Positions that are written out, torch.LongTensor([[1, 2, 3, 4, 0]]), beside a sequence of another length."""
-    found = SIZES.search(str(error)) if type(error) is RuntimeError else None
-    for node in nodes_at(error, frame, ast.Call) if found else ():
-        is_one = _of_torch(node.func, frame) is not None or ast.unparse(node.func) in TENSORS
-        length = _length(node.args[0]) if is_one and len(node.args) == 1 else 0
-        if length > 1 and str(length) in found.groups():  # type: ignore[union-attr]
-            written = ast.unparse(node)
-            return f"{written} is written in: with any number of tokens but {length} it stops.", written
-    return NOTHING
-
-
-def _length(node: ast.expr) -> int:
-    """Of a list of numbers, or of the only such list in one; 0 for anything else."""
-    parts = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
-    if len(parts) == 1 and isinstance(parts[0], (ast.List, ast.Tuple)):
-        return _length(parts[0])
-    return len(parts) if all(isinstance(one, ast.Constant) and type(one.value) is int for one in parts) else 0
 
 
 def no_tensor(error: BaseException, frame: FrameType) -> tuple[str, str]:

@@ -46,10 +46,10 @@ from scratch_transformer.kit.judge.stops.refused import (
     no_argument,
     no_constant,
     no_function,
-    no_length,
     no_method,
     no_tensor,
 )
+from scratch_transformer.kit.judge.stops.written_positions import no_length
 from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import (
