@@ -120,6 +120,7 @@ class Recipe:
     head_layer: bool = False  # a linear map, an activation and a norm before the projection, as in BERT
     pooled: str = "first"  # of a sentence, what its one vector is made of: "last" token, "mean"
     output: str = "logits"
+    logits: str = "as they are"  # "over sqrt(d_model)": the scores of words are divided
     loss_input: str = "logits"
     smoothing: str = "all classes"
     smoothing_amount: float | None = None  # instead of the setting's

@@ -32,6 +32,7 @@ NOT_HERE = {
     "B28": UNKNOWN,
     "B30": UNKNOWN,
     "B31": UNKNOWN,
+    "E6": UNKNOWN,
     "P12": UNKNOWN,
     "P13": UNKNOWN,
     "A26": "no score is large enough to overflow",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import Tensor, nn
@@ -73,7 +74,8 @@ class Projected(nn.Module):
         self.weight, self.bias, self.recipe = linear.weight, linear.bias, recipe
 
     def forward(self, x: Tensor) -> Tensor:
-        return finished(x @ self.weight.T + self.bias, self.recipe.output)
+        divisor = math.sqrt(x.shape[-1]) if self.recipe.logits == "over sqrt(d_model)" else 1.0
+        return finished((x @ self.weight.T + self.bias) / divisor, self.recipe.output)
 
 
 class Head(Projected):

@@ -45,6 +45,8 @@ MODEL_SIZES = {**SIZES, "num_layers": 2, "max_len": 20}
 BOTH_SIDES = (*ROWS, *(id for id in LAYER_MISTAKES if id != KEYS_ARE_QUERIES))
 P14 = "P14:cosines where the sines belong, then zeros"
 POSITION_MISTAKES = ("E4", "E5", "P2", "P3", "P4:", "P9", "P10", "P12", "P8:cut to integers", P14, "E2", "P5")
+OF_SCORES = ("B18", "E6")
+"""Of the projection to the words."""
 FINAL_NORMS = (
     "B4:post-norm without final norms",
     "B4:pre-norm without final norms",
@@ -210,7 +212,7 @@ SEQ2SEQ = model_kind(
         *("B25:", "B25:and looks for each other's padding"),
         "B30:the target's tokens are looked up in the source's embedding, and the target's is unused",
         *BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *FINAL_NORMS, "B9", "B19", "B28", "B20",
-        *POSITION_MISTAKES, "P13", "B18",
+        *POSITION_MISTAKES, "P13", *OF_SCORES,
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     more_full=MEMORY_NORM,
@@ -229,7 +231,7 @@ GPT = model_kind(
     inputs=("ids",),
     defaults={**MODEL_SIZES, "vocab_size": 11},
     probes=gpt_probes,
-    mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, "B18", "A11:"),
+    mistakes=(*CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, *POSITION_MISTAKES, *OF_SCORES, "A11:"),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),
     oracle=builtin_gpt,
     builtin="torch.nn.TransformerEncoder with a causal mask",
@@ -279,7 +281,7 @@ TOKEN_DECODER = model_kind(
     defaults={**MODEL_SIZES, "vocab_size": 11, "pad": 1},
     probes=decoder_probes,
     mistakes=(
-        *(*BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20", *POSITION_MISTAKES, "B18"),
+        *(*BOTH_SIDES, *CAUSAL_MISTAKES, *CROSS_MISTAKES, *STACK_MISTAKES, "B20", *POSITION_MISTAKES, *OF_SCORES),
         IN_LAYERS,
     ),
     designs=combined(HEADS, OUTPUTS, POSITIONS, SCALED, FINAL, ORDERS, USUAL, NORMALIZED),

@@ -1,4 +1,4 @@
-"""E1 … E5 and P1 … P14: mistakes in embeddings and positions."""
+"""E1 … E6 and P1 … P14: mistakes in embeddings and positions."""
 
 from scratch_transformer.kit.kind import Mistake
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
@@ -117,6 +117,26 @@ embedding = torch.nn.Embedding(5, 4, padding_idx=0)
 embedding(torch.tensor([0, 1, 2])).sum().backward()
 print("gradient of every row:", embedding.weight.grad.sum(1))
 print("if id 0 is a word, it never learns anything")
+""",
+    ),
+    Mistake(
+        id="E6",
+        title="the scores of words are divided by √d_model",
+        severity="harmless",
+        does="Divides the scores that the last layer gives to the words by √d_model.",
+        expected="The paper and PyTorch hand them on as they are. Where one table embeds words and scores them, T5 "
+        "divides the scores in place of multiplying the embeddings. Training can make up for it; weights of a model "
+        "without the division do not fit.",
+        fix="logits = self.projection(x).",
+        source="Vaswani et al. 2017, section 3.4; Raffel et al. 2020, whose code divides what is projected",
+        mathematics="right: x Wᵀ      here: x Wᵀ / √d_model",
+        changes={"": {"logits": "over sqrt(d_model)"}},
+        demo="""\
+import torch
+d_model = 512
+logits = torch.tensor([4.0, 2.0, 0.0])
+print("probabilities:", logits.softmax(-1))
+print("after the division:", (logits / d_model**0.5).softmax(-1))
 """,
     ),
     Mistake(

@@ -37,6 +37,7 @@ PATTERNS: dict[str, str] = {
     "LN6": r"Parameter\(|Norm\(.*bias=False", "LN7": r"mean\(|\.std\(|\.var\(|LayerNorm\(|norm\(.*dim", "LN8": r"super",
     "LN9": r"eps|std|var", "LN10": r"/.*(std|var|sig)|sqrt",
     "LN13": r"Parameter\(", "LN14": r"(?<!/)/(?!/)", "E1": r"sqrt", "E2": r"\breturn\b|emb", "E5": r"padding_idx",
+    "E6": r"(?i)(logit|score|proj|prj|head|gener|out|class|linear|fc)\w*.*(/|\*).*(sqrt|\*\*|scal|d_?model|dim|emb)",
     "E4": r"\binit\.|uniform_|normal_|\.apply\(",
     "P1": r"\[:, ?1::2\]|1::2|cos", "P2": r"exp\(|pow|10_?000|1e4", "P3": r"cat\(|concat", "P4": r"return|\[:",
     "P6": r"\[:", "P8": r"zeros\(|arange", "P9": r"return|\+", "P12": r"\+", "P10": r"10000|exp\(",

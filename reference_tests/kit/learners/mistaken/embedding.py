@@ -1,4 +1,4 @@
-"""E1 … E5 and P1 … P8.
+"""E1 … E6 and P1 … P8.
 
 Not here: P7, positions in incremental decoding, which none of the styles has.
 """
@@ -53,6 +53,12 @@ EMBEDDING = (
              "        self.lut = nn.Embedding(vocab, d_model)",
              "def __init__(self, d_model, vocab, pad_idx=1):\n        super().__init__()\n"
              "        self.lut = nn.Embedding(vocab, d_model, padding_idx=0)"),
+    mistaken("E6", "seq2seq", "ProjectionLayer", "return self.proj(x)", "return self.proj(x) / math.sqrt(x.shape[-1])"),
+    mistaken("E6", "annotated", "Generator",
+             "log_softmax(self.proj(x), dim=-1)", "log_softmax(self.proj(x) * x.size(-1) ** -0.5, dim=-1)"),
+    mistaken("E6", "gpt", "GPT",
+             "logits = self.lm_head(self.transformer.ln_f(x))",
+             "logits = self.lm_head(self.transformer.ln_f(x)) / math.sqrt(self.config.n_embd)"),
     # ---- Positions ----
     mistaken("P1", "seq2seq", "PositionalEncoding",
              "torch.cos(position * div_term)[:, : d_model // 2]", "torch.cos(position * div_term)"),
