@@ -484,6 +484,20 @@ class AdamW:
 """
 
 
+SHRINKS = "            p *= 1 - self.lr * decay\n"
+
+
+def test_an_optimizer_whose_weights_shrink_after_its_step_is_not_torchs(tmp_path):
+    late = WITH_NAMES.replace(SHRINKS, "") + SHRINKS
+    result = check_text(late, tmp_path)["AdamW"]
+    assert (result.verdict, result.ids) == ("harmless deviation", ["O12"]) and result.error > 1e-4
+    assert result.mistakes[0].shown.strip() == SHRINKS.strip()
+    both = check_text(late.replace("self.lr * decay", "decay"), tmp_path)["AdamW"]
+    assert "O4" in both.ids and both.verdict == "mistake"
+    biased = check_text(late.replace(" / (1 - self.b1**self.t)", ""), tmp_path)["AdamW"]
+    assert set(biased.ids) == {"O1", "O12"}
+
+
 @pytest.mark.parametrize(("old", "new", "ids"), [("", "", []), ("self.lr * decay", "decay", ["O4"])])
 def test_an_optimizer_may_be_given_the_names_of_its_weights(old, new, ids, tmp_path):
     result = check_text(WITH_NAMES.replace(old, new), tmp_path)["AdamW"]

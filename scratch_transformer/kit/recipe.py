@@ -139,7 +139,7 @@ class Recipe:
     adam_correction: str = "both"  # of the two moments' start at zero
     adam_eps: str = "outside"  # "inside": √(v̂ + ε); "uncorrected": √v + ε
     adam_moments: str = "right"
-    decay: str = "before the step"  # "after the step": as right; "in the gradient": Adam with L2, no AdamW
+    decay: str = "before the step"  # "after the step"; "in the gradient": Adam with L2, no AdamW; "in both"; "none"
     decay_rate: str = "times the learning rate"  # "alone"
     decayed: str = "matrices"  # which weights shrink
     decays_embeddings: bool = True

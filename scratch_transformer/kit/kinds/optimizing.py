@@ -28,20 +28,18 @@ def adamw_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
 
 
 def builtin_adamw(settings: Settings, recipe: Recipe, state: State, inputs: Inputs) -> Tensor:
-    """torch.optim's; what shrinks after the step, and the other ε, by its own options, set anew for every step."""
+    """torch.optim's; the other ε by its own options, set anew for every step."""
     weights = torch.nn.Parameter(inputs["weights"].clone())
-    lr, betas, late = settings["lr"], (settings["beta1"], settings["beta2"]), recipe.decay == "after the step"
-    decay = 0.0 if late else settings["weight_decay"]
+    betas = settings["beta1"], settings["beta2"]
     builtin = torch.optim.Adam if recipe.decay == "in the gradient" else torch.optim.AdamW
-    optimizer = builtin([weights], lr=lr, betas=betas, eps=settings["eps"], weight_decay=decay)
+    told = {"lr": settings["lr"], "eps": settings["eps"], "weight_decay": settings["weight_decay"]}
+    optimizer = builtin([weights], betas=betas, **told)
     found = []
     for t, gradient in enumerate(inputs["gradients"], 1):
         if recipe.adam_eps == "uncorrected":
             optimizer.param_groups[0]["eps"] = settings["eps"] / (1 - betas[1] ** t) ** 0.5
         weights.grad = gradient.clone()
         optimizer.step()
-        if late:
-            weights.data -= lr * settings["weight_decay"] * weights.data
         found.append(weights.detach().clone())
     return torch.stack(found)
 
@@ -55,14 +53,10 @@ ADAMW = Kind(
     defaults={"lr": 0.05, "beta1": 0.8, "beta2": 0.95, "eps": 1e-4, "weight_decay": 0.3},
     build=lambda settings, recipe: canonical.AdamW(dict(settings), recipe),
     probes=adamw_probes,
-    mistakes=("O1", "O2", "O3", "O4", "O5"),
+    mistakes=("O1", "O2", "O3", "O4", "O5", "O12"),
     designs={
         "": {},
-        "weights shrink after the step": {"decay": "after the step"},
-        **{
-            f"{words}ε on the root of the plain second moment": {**more, "adam_eps": "uncorrected"}
-            for words, more in (("", {}), ("weights shrink after the step, ", {"decay": "after the step"}))
-        },
+        "ε on the root of the plain second moment": {"adam_eps": "uncorrected"},
     },
     oracle=builtin_adamw,
     builtin="torch.optim.AdamW",
@@ -77,7 +71,7 @@ ADAM = replace(
     what="Moves every weight against its gradient, in steps of about one size; a weight decay is part of the gradient.",
     synonyms=("adam", "myadam", "adamoptimizer", "customadam"),
     source="Kingma & Ba 2015, algorithm 1",
-    mistakes=("O1", "O2:beside the step too", "O3", "O4", "O5"),
+    mistakes=("O1", "O2:beside the step too", "O3", "O4", "O5", "O12"),
     designs={**OF_L2, **{f"a weight decay of its own{', ' * bool(n)}{n}": d for n, d in ADAMW.designs.items()}},
     builtin="torch.optim.Adam",
 )

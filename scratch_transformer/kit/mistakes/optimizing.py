@@ -1,4 +1,4 @@
-"""O1 … O11 and S1 … S5: the optimizer, its schedule, clipped gradients, and sampling."""
+"""O1 … O12 and S1 … S5: the optimizer, its schedule, clipped gradients, and sampling."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -258,6 +258,26 @@ for _ in range(100):
     norm.weight.grad = torch.zeros(2)
     optimizer.step()
 print("a scale of 1 after 100 steps that teach it nothing:", norm.weight[0].item())
+""",
+    ),
+    Mistake(
+        id="O12",
+        title="weights shrink after the step",
+        severity="harmless",
+        does="Takes the step, and then shrinks what it has made: the step itself shrinks by the same share, a "
+        "thousandth of a percent with lr = 0.001 and weight_decay = 0.01.",
+        expected="The weights shrink as they were before the step, as torch.optim.AdamW's do.",
+        fix="p.mul_(1 - lr * weight_decay) above the line of the step.",
+        source=f"{ADAMW}; torch.optim.AdamW",
+        mathematics="right: w ← (1 - lr λ) w - lr m̂ / (√v̂ + ε)      here: w ← (1 - lr λ) (w - lr m̂ / (√v̂ + ε))",
+        changes={"": {"decay": "after the step"}},
+        demo="""\
+for lr, decay in ((0.001, 0.01), (0.1, 0.5)):
+    right = here = 1.0
+    for step in range(20):  # of Adam, with gradients of one size
+        right = (1 - lr * decay) * right - lr
+        here = (1 - lr * decay) * (here - lr)
+    print(f"lr {lr}, weight decay {decay}, after 20 steps: {right:.7f}, here {here:.7f}")
 """,
     ),
     Mistake(

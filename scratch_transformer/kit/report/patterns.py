@@ -57,6 +57,7 @@ PATTERNS: dict[str, str] = {
     "O3": r"(?<![\w\"'])eps", "O4": r"(?i)(decay|wd|lambda|lam)\b", "O5": r"mul_\(|lerp|addcmul|\bb(eta)?\w*[12]",
     "O6": r"/ *(\(|(?![\w.]*warm)[a-z])|cos\(",
     "O7": r"cos\(", "O8": r"warm|return", "O9": r"norm|clamp|clip", "O10": r"sqrt|norm|sum\(", "O11": r"decay",
+    "O12": r"(?i)([-*]|_\().*(decay|wd|lambda|lam)\b",
     "S1": r"(?i)temp|tau|/ *t\b", "S2": r"cumsum", "S3": r"masked_fill|where|\] *= *", "S4": r"topk|sort|\[: *\w*k\b",
     "S5": r"(?i)[/*]=? *(self\.)?\w*(penal|pen\b)|(penal|pen\b)\w* *[/*]|(div|mul)_?\(.*penal",
     "W1": r"min\(|max\(|rank|merge", "W2": r"special", "W3": r"findall|finditer|split\(|encode\(", "W4": r"\.decode\(",

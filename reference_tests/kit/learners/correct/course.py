@@ -174,8 +174,8 @@ class AdamW(torch.optim.Optimizer):
                 m = beta1 * state.get("m", torch.zeros_like(p.data)) + (1 - beta1) * grad
                 v = beta2 * state.get("v", torch.zeros_like(p.data)) + (1 - beta2) * grad**2
                 lr_t = lr * math.sqrt(1 - beta2**t) / (1 - beta1**t)
-                p.data -= lr_t * m / (torch.sqrt(v) + eps)
                 p.data -= lr * decay * p.data
+                p.data -= lr_t * m / (torch.sqrt(v) + eps)
                 state["t"], state["m"], state["v"] = t + 1, m, v
         return loss
 

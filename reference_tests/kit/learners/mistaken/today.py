@@ -83,6 +83,8 @@ OPTIMIZING = (
     mistaken("O10", "course", "gradient_clipping", "math.sqrt(sum((g**2).sum().item() for g in grads))", "sum((g**2).sum().item() for g in grads)"),
     mistaken("O11", "course", "make_optimizer", "vectors = {name for name, p in named if p.ndim == 1}", 'vectors = {name for name, p in named if "bias" in name}'),
     mistaken("O11", "gpt", "GPT.configure_optimizers", '"weight_decay": 0.0', '"weight_decay": weight_decay'),
+    mistaken("O12", "course", "AdamW", "                p.data -= lr * decay * p.data\n", "",
+             "(torch.sqrt(v) + eps)\n", "(torch.sqrt(v) + eps)\n                p.data -= lr * decay * p.data\n"),
     mistaken("S1", "course", "sample", "logits / temperature", "logits * temperature"),
     mistaken("S2", "course", "sample", "before = ordered.cumsum(dim=-1) - ordered", "before = ordered.cumsum(dim=-1)"),
     mistaken("W1", "course", "Tokenizer", "best = min(itertools.pairwise(tokens), key=lambda pair: self.ranks.get(pair, math.inf))",
