@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from scratch_transformer.kit.arrays.engines import engine_of
 from scratch_transformer.kit.arrays.filling import filled
-from scratch_transformer.kit.arrays.libraries import has_own_tensors, libraries_of, names_of
+from scratch_transformer.kit.arrays.libraries import is_own_tensor, libraries_of, names_of, own_tensors
 from scratch_transformer.kit.arrays.module import OfArrays, inner
 
 FORWARDS = ("forward", "__call__", "call", "forward_pass", "feedforward", "feed_forward", "predict")
@@ -55,7 +56,10 @@ def unwrapped(thing: Any) -> Any:
 @functools.lru_cache(maxsize=1024)
 def _standing_for(thing: Any) -> Any:
     forward = forward_of(thing)
-    if forward is None or libraries_of(thing) != {"numpy"} or has_own_tensors(thing):
+    engine = engine_of(thing)
+    if forward is None or libraries_of(thing) != {"numpy"} or (own_tensors(thing) and engine is None):
+        return thing
+    if any(map(is_own_tensor, thing.__mro__)):
         return thing
     methods = _reached(thing, "__init__", forward.__name__, *BESIDE)
     own = {name: function for name, function in methods.items() if name == "__init__" or not hasattr(nn.Module, name)}
@@ -68,6 +72,7 @@ def _standing_for(thing: Any) -> Any:
         "delegating": {name: OfArrays.delegating_to(name, one) for name, one in own.items() if name != "__init__"}
         | {"forward": OfArrays.delegating_to(forward.__name__, forward)},
         "backward_name": backward,
+        "engine": engine,
         "__doc__": thing.__doc__,
         "__module__": thing.__module__,
         "__qualname__": thing.__qualname__,

@@ -96,10 +96,17 @@ class _Filling:
             self._put(module, name, vars(value)[key], value, key)
         elif isinstance(part := self.module(value) if hasattr(value, "__dict__") else None, nn.Module):
             module._modules[name] = part
+        elif hasattr(value, "__iter__") and (lists := self._lists_of_parts(value)):
+            self._put(module, name, lists[0], value, key)  # self.blocks = ModuleList([…]), a class of the learner's
 
     def _has_parts(self, values: Iterable[Any]) -> bool:
         """Whether any of them is an instance of a class of arrays."""
         return any(self._standing_for(type(one)) is not type(one) for one in values)
+
+    def _lists_of_parts(self, value: Any) -> list[Any]:
+        """The lists of parts that an object keeps."""
+        kept = getattr(value, "__dict__", {}).values()
+        return [one for one in kept if isinstance(one, (list, tuple)) and self._has_parts(one)]
 
     def _array(self, module: Group, name: str, place: Place) -> None:
         array = place.array

@@ -34,20 +34,27 @@ def libraries_of(cls: type) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=1024)
-def has_own_tensors(cls: type) -> bool:
-    """Whether a class computes with a tensor of the learner's own, which keeps its gradient: a + b is one again."""
-    owners = {owner for function in _functions_of(cls) for owner in _named(function) if isinstance(owner, type)}
-    return any(map(is_own_tensor, (*cls.__mro__, *owners)))
+def own_tensors(thing: Any) -> list[type]:
+    """The tensors of the learner's own that a class or function computes with, which keep their gradient."""
+    lineage = thing.__mro__ if isinstance(thing, type) else ()
+    owners = [owner for function in _functions_of(thing) for owner in (*_named(function), *_annotated(function))]
+    return [one for one in dict.fromkeys((*lineage, *filter(is_own_tensor, owners))) if is_own_tensor(one)]
+
+
+def _annotated(function: types.FunctionType) -> Iterator[Any]:
+    """What a function's arguments are said to be, by the names of classes."""
+    for said in getattr(function, "__annotations__", {}).values():
+        yield function.__globals__.get(said.strip("'\"")) if isinstance(said, str) else said
 
 
 def is_own_tensor(cls: Any) -> bool:
-    """Whether a class is such a tensor."""
+    """Whether a class is such a tensor: a + b is one again."""
     return isinstance(cls, type) and {"__add__", "backward"} <= vars(cls).keys()
 
 
-def _functions_of(cls: type) -> Iterator[types.FunctionType]:
-    """The methods of a class, and all functions and methods of the learner's that they lead to."""
-    waiting: list[Any] = [cls]
+def _functions_of(thing: Any) -> Iterator[types.FunctionType]:
+    """A function or the methods of a class, and all functions and methods of the learner's that they lead to."""
+    waiting: list[Any] = [thing]
     seen: set[int] = set()
     while waiting:
         one = waiting.pop()

@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils._pytree import tree_map
 
 from scratch_transformer.kit.arrays.backward import Pass, differentiable, training_flags
+from scratch_transformer.kit.arrays.engines import of_its_tensors
 from scratch_transformer.kit.arrays.places import Place, written
 from scratch_transformer.kit.arrays.turning import run, to_arrays, to_tensors
 
@@ -31,12 +32,14 @@ class OfArrays(Group):
 
     rates: the attributes of the instance that say how much it drops -> their values.
     delegating: methods of its own -> functions that call them with tensors. backward_name: of the one that goes back.
+    engine: the class of the learner's own tensors that it computes with.
     """
 
     of: type
     read: frozenset[str]
     delegating: Mapping[str, Callable[..., Any]]
     backward_name: str
+    engine: type | None
     made: Any
     rates: dict[str, float]
 
@@ -84,7 +87,8 @@ class OfArrays(Group):
             named = {**named, **training_flags(getattr(self.made, name))}
         if torch.is_grad_enabled() and self.backward_name:
             return differentiable(self, name, given, named)
-        result = run(getattr(self.made, name), to_arrays(tuple(map(inner, given))), to_arrays(named))
+        method = of_its_tensors(getattr(self.made, name), self.engine)
+        result = run(method, to_arrays(tuple(map(inner, given))), to_arrays(named))
         # of their own: what is returned may share its memory with the weights
         return tree_map(lambda one: one.clone() if isinstance(one, torch.Tensor) else one, to_tensors(result))
 

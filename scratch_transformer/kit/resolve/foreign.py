@@ -15,7 +15,8 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.arrays.libraries import has_own_tensors, is_own_tensor
+from scratch_transformer.kit.arrays.engines import engine_of
+from scratch_transformer.kit.arrays.libraries import own_tensors
 from scratch_transformer.kit.definitions import (
     is_module_class,
     is_of_torch,
@@ -106,12 +107,14 @@ def tests(thing: Any) -> bool:
 
 
 def of_own_tensors(thing: Any) -> str:
-    """That a class with a forward, and no module, computes with a tensor class of the learner's; "" of any other."""
-    if not isinstance(thing, type) or issubclass(thing, nn.Module):
-        return ""
-    cls: Any = thing
-    has_forward = any(inspect.isfunction(getattr(cls, name, None)) for name in CALLED)
-    return OWN_TENSORS if has_forward and has_own_tensors(cls) else ""
+    """That a function, or a class with a forward and no module, computes with a tensor class of the learner's that does
+    not keep arrays; "" of any other."""
+    if isinstance(thing, type):
+        is_one = any(inspect.isfunction(getattr(thing, name, None)) for name in CALLED)
+        is_one = is_one and not issubclass(thing, nn.Module)
+    else:
+        is_one = inspect.isfunction(thing)
+    return OWN_TENSORS if is_one and own_tensors(thing) and engine_of(thing) is None else ""
 
 
 WHOLES = ("Encoder", "Decoder", "TokenEncoder", "TokenDecoder", "Transformer", "DecoderOnly", "LlamaModel")
@@ -308,9 +311,7 @@ def _why(thing: Any, depth: int) -> str:
     if tree is None:
         return ""
     if isinstance(tree, Function):
-        named = [p.annotation for p in _given(thing)]
-        given = [namespace_of(thing).get(one) if isinstance(one, str) else one for one in named]
-        return _of_function(tree) or _of_maker(tree, thing) or (OWN_TENSORS if any(map(is_own_tensor, given)) else "")
+        return _of_function(tree) or _of_maker(tree, thing) or of_own_tensors(thing)
     if is_module_class(thing):
         inherited = (type_ for type_ in thing.__mro__ if type_ is not nn.Module)
         if not any(name in vars(base) for base in inherited for name in CALLED):

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from scratch_transformer.kit.arrays.libraries import libraries
 from scratch_transformer.kit.definitions import parameters_of
 from scratch_transformer.kit.judge import neighbours
 from scratch_transformer.kit.judge.search import Hypothesis
@@ -42,6 +43,8 @@ def _may_be_given_one(function: Any) -> bool:
     first, path = parameters_of(function)[0], inspect.getsourcefile(function) or ""
     if ANY_ITERABLE.search(str(first.annotation)):
         return True
+    if libraries(function) == {"numpy"}:
+        return False  # parameters() is the learner's own, and gives a list
     called = re.compile(rf"\b{function.__name__}\(\s*({first.name}\s*=\s*)?[\w.]+\.parameters\(\)")
     return any(called.search(code) for code in neighbours.codes(Path(path)))
 

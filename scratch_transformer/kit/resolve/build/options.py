@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -249,6 +250,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [Lazy(nn.Dropout)]
     if word == "device" or wish.hint is torch.device:
         return ["cpu"] if wish.hint is not torch.device else [torch.device("cpu")]
+    if wish.is_required and (wish.hint is np.random.Generator or word == "rng"):
+        return [np.random.default_rng(0)]
     if word in OF_NUMBERS or wish.hint is torch.dtype:
         return [torch.float64] if wish.is_required else []
     if not submodules and (shape := sizes_by_place(wish, values)):

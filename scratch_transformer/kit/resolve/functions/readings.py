@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from scratch_transformer.kit.arrays.engines import engine_of, of_its_tensors
 from scratch_transformer.kit.arrays.libraries import libraries
 from scratch_transformer.kit.arrays.turning import of_arrays
 from scratch_transformer.kit.kind import Kind
@@ -21,7 +22,7 @@ def readings(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Iterator[An
     if "numpy" not in used or "torch" in used:
         yield from _of(thing, kind, settings)
     if "numpy" in used:
-        yield from _of(of_arrays(thing), kind, settings)
+        yield from _of(of_arrays(of_its_tensors(thing, engine_of(thing))), kind, settings)
 
 
 def _of(function: Any, kind: Kind, settings: Mapping[str, Any]) -> list[Any]:

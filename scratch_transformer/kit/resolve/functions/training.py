@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from scratch_transformer.kit.arrays.engines import Weight
+from scratch_transformer.kit.arrays.libraries import libraries, libraries_of
 from scratch_transformer.kit.definitions import names_in, source_of
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.optimizing import NEUTRAL
@@ -165,6 +167,16 @@ def _by_default(cls: Any, named: Mapping[str, Any], settings: Mapping[str, Any])
     return found
 
 
+def _weight(values: Tensor, thing: Any) -> Any:
+    """A parameter of these values; for what computes with NumPy alone one of arrays."""
+    used = libraries_of(thing) if isinstance(thing, type) else libraries(thing)
+    return Weight(values.numpy().copy()) if used == {"numpy"} else nn.Parameter(values.clone())
+
+
+def _gradient(values: Tensor, parameter: Any) -> Any:
+    return values.numpy().copy() if isinstance(parameter, Weight) else values.clone()
+
+
 def _stepping(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
     options = _named(cls, OPTIMIZER, settings)
     options |= _by_default(cls, options, settings)
@@ -173,13 +185,13 @@ def _stepping(cls: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
     is_named = any(plain(p.name).startswith("named") for p in parameters_of(cls)[:1])
 
     def steps(weights: Tensor, gradients: Tensor) -> Tensor:
-        parameter = nn.Parameter(weights.clone())
+        parameter = _weight(weights, cls)
         optimizer, found = cls([("weight", parameter) if is_named else parameter], **options), []
         for gradient in gradients:
-            parameter.grad = gradient.clone()
+            parameter.grad = _gradient(gradient, parameter)
             with torch.no_grad():
                 optimizer.step()
-            found.append(parameter.detach().clone())
+            found.append(torch.as_tensor(parameter.data).clone())
         return torch.stack(found)
 
     return steps
@@ -194,16 +206,17 @@ def _clipping(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
     options = {} if limit is None else {limit: settings["max_norm"]}
 
     def clipped(gradients: list[Tensor], hand: Callable[[list[Any]], Iterable[Any]] = list) -> Tensor:
-        weights = nn.ParameterList([nn.Parameter(torch.zeros_like(g)) for g in gradients])
+        weights = [_weight(torch.zeros_like(g), function) for g in gradients]
         for weight, gradient in zip(weights, gradients, strict=True):
-            weight.grad = gradient.clone()
-        given = {"model": weights, "net": weights}.get(plain(first.name), hand([*weights]))
+            weight.grad = _gradient(gradient, weight)
+        is_model = plain(first.name) in ("model", "net")
+        given = nn.ParameterList(weights) if is_model else hand(weights)
         if "grad" in plain(first.name):
             given = [weight.grad for weight in weights]
         returned = function(given, **options)
         if "grad" in plain(first.name) and isinstance(returned, (list, tuple)):
-            return torch.cat([g.flatten() for g in returned])
-        return torch.cat([weight.grad.flatten() for weight in weights if weight.grad is not None])
+            return torch.cat([torch.as_tensor(g).flatten() for g in returned])
+        return torch.cat([torch.as_tensor(one.grad).flatten() for one in weights if one.grad is not None])
 
     def reading(gradients: list[Tensor]) -> Tensor:
         return clipped(gradients)
