@@ -82,6 +82,49 @@ LEARNING = WITHOUT_WORDS.replace(
         raise NotImplementedError
 """,
 ).replace("self.bytes[i] for i", "self.vocab[i] for i")
+RULE = IN_ORDER[IN_ORDER.index("        self.pattern") : IN_ORDER.index("\n    def _word")]
+START, END = "    def encode(self, text):\n", "    def decode"
+ENCODE = IN_ORDER[IN_ORDER.index(START) : IN_ORDER.index(END)]
+OUTSIDE = (
+    IN_ORDER.replace(RULE, "").replace(
+        ENCODE,
+        """    def encode(self, text):
+        pieces = cut_up(text, self.special)
+        return [i for one in pieces for i in ([self.special[one]] if one in self.special else self._word(one.encode()))]
+
+""",
+    )
+    + f"""
+PATTERN = {RULE.partition(" = ")[2]}
+
+def cut_up(text, special):
+    cut = "|".join(re.escape(token) for token in sorted(special, key=len, reverse=True))
+    pieces = re.split(f"({{cut}})", text) if cut else [text]
+    return [word for one in pieces for word in ([one] if one in special else PATTERN.findall(one))]
+"""
+)
+OTHER_TABLES = """
+class Tok:
+    def __init__(self):
+        self.vocab2id, self.id2vocab, self.merge_list, self.merge_ranks = {}, {}, [], {}
+        self.merges = []
+
+    def train(self, text, vocab_size):
+        raise NotImplementedError
+
+    def encode(self, text):
+        parts = [bytes([b]) for b in text.encode()]
+        while len(parts) > 1:
+            pair = min(zip(parts, parts[1:]), key=lambda pair: self.merge_ranks.get(pair, math.inf))
+            if pair not in self.merge_list:
+                break
+            parts = merged(parts, pair, pair[0] + pair[1])
+        return [self.vocab2id[part] for part in parts]
+
+    def decode(self, ids):
+        return b"".join(self.id2vocab[i] for i in ids).decode("utf-8", "replace")
+""" + WITHOUT_WORDS[WITHOUT_WORDS.index("\ndef merged") :]
+BY_RANK = "min(zip(parts, parts[1:]), key=lambda pair: self.merge_ranks.get(pair, math.inf))"
 JOINED = 'b"".join(self.vocab[i] for i in ids).decode("utf-8", "replace")'
 LOWEST = "min(set(zip(ids, ids[1:])), key=lambda pair: self.merges.get(pair, math.inf))"
 
@@ -95,6 +138,10 @@ LOWEST = "min(set(zip(ids, ids[1:])), key=lambda pair: self.merges.get(pair, mat
         (WITHOUT_WORDS, "Tok", "", "", []),
         (WITHOUT_WORDS, "Tok", LOWEST, "next((p for p in zip(ids, ids[1:]) if p in self.merges), None)", ["W1"]),
         (WITHOUT_WORDS, "Tok", LOWEST, "max(zip(ids, ids[1:]), key=lambda p: self.merges.get(p, -1))", ["W1"]),
+        (IN_ORDER, "ByteLevelBPE", "sorted(self.special, key=len, reverse=True)", "self.special", ["W2"]),
+        (OUTSIDE, "ByteLevelBPE", "", "", []),
+        (OTHER_TABLES, "Tok", "", "", []),
+        (OTHER_TABLES, "Tok", BY_RANK, BY_RANK.replace("min(", "max(").replace("math.inf", "-1"), ["W1"]),
         (LEARNING, "Tok", "", "", []),
         (LEARNING, "Tok", JOINED, '"".join(self.vocab[i].decode("utf-8", "replace") for i in ids)', ["W4"]),
     ],
@@ -103,3 +150,4 @@ def test_merges_in_any_form(text, name, old, new, ids, tmp_path):
     assert old in text
     result = check_text(text.replace(old, new), tmp_path)[name]
     assert (result.kind, result.ids) == ("Tokenizer", ids), result
+    assert result.verdict == ("mistake" if ids else "matches the builtin")

@@ -128,7 +128,7 @@ class Recipe:
     reduction: str = "mean"
     schedule: str = "paper"
     merging: str = "first learned first"
-    specials: str = "kept"
+    specials: str = "kept"  # "cut": like any other text; "as told": the first that fits, not the longest
     words: str = "first"  # "none": the text is not cut into words
     decoded: str = "the text"
     cosine: str = "right"

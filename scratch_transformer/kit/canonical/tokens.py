@@ -56,8 +56,9 @@ class Tokenizer(nn.Module):
         self.ids = {word: index for index, word in reversed(list(enumerate(vocab)))}
 
     def forward(self, text: str) -> Tensor:
-        specials = self.special_tokens if self.recipe.specials == "kept" else ()
-        pattern = "|".join(re.escape(word) for word in sorted(specials, key=len, reverse=True))
+        specials = () if self.recipe.specials == "cut" else self.special_tokens
+        in_order = specials if self.recipe.specials == "as told" else sorted(specials, key=len, reverse=True)
+        pattern = "|".join(map(re.escape, in_order))
         found: list[int] = []
         for part in re.split(f"({pattern})", text) if pattern else [text]:
             if part in specials:

@@ -48,7 +48,7 @@ def _general(session: Session, design: Recipe) -> str:
     if result is None:
         return ""
     against = session.kind.builtin or "the reference"
-    if "next_logits" in session.kind.inputs and error >= ROUNDING:
+    if {"next_logits", "text"} & {*session.kind.inputs} and error >= ROUNDING:
         return f"With {result.probe.shows}, it writes other ids than {against}."
     if error == float("inf"):
         return f"With {result.probe.shows}, shape or NaNs differ from {against}'s."

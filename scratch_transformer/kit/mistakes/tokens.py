@@ -2,6 +2,8 @@
 
 from scratch_transformer.kit.kind import Mistake
 
+AS_TOLD = "of two that begin alike, the one that is told first"
+
 SENNRICH = "Sennrich et al. 2016, algorithm 1"
 
 TOKENS = (
@@ -32,7 +34,7 @@ print("from the left:                  ab c")
         expected="A special token is one id; where several fit, the longest.",
         fix="re.split with the special tokens, the longest first, in brackets so that they are kept.",
         source="Radford et al. 2019, section 2.2",
-        changes={"": {"specials": "cut"}},
+        changes={"": {"specials": "cut"}, AS_TOLD: {"specials": "as told"}},
         demo="""\
 import re
 print("right:", re.split(r"(<end>)", "one<end>two"))

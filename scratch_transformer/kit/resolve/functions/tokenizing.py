@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import copy
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.definitions import names_in
+from scratch_transformer.kit.definitions import leads_to, names_in
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.words import plain
 
 RULES = {"re", "regex", "findall", "finditer", "split", "pattern", "pat", "compiled_pattern", "compile"}
 """What a rule for words is made with."""
+CUTS = re.compile(r"pre_?tok", re.IGNORECASE)
+"""A name of what cuts a text into words, wherever its rule is."""
+BY_ID = re.compile(r"^(id|i|int|idx|index|number)s?(to|2)|itos|^vocab(ulary)?$|^decoder$")
+BY_TOKEN = re.compile(r"(to|2)(id|i|int|idx|index|number)s?$|stoi|^inv|^rev|^encoder$")
+"""How tables are called whose keys are ids, and those whose keys are the tokens."""
+GIVEN = ("vocab", "merges", "special")
+"""How the names begin of what a constructor can be given."""
 SAMPLE = "the other"
 """What is shorter once it is merged."""
 
@@ -29,15 +37,18 @@ def is_tokenizer(thing: Any) -> bool:
     """A class with encode and decode that is made of merges, or keeps those that it learns."""
     if not encodes(thing):
         return False
-    return any(plain(p.name) == "merges" for p in parameters_of(thing)) or _learns(thing)
+    words = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty]
+    is_told = all(any(word.startswith(one) for one in GIVEN) for word in words)
+    return (is_told and any(plain(p.name) == "merges" for p in parameters_of(thing))) or _learns(thing)
 
 
 def told(thing: Any) -> dict[str, Any]:
     """The settings that say what it is made for: special tokens, and a rule for words."""
     words = [plain(p.name) for p in parameters_of(thing)]
-    names = set[str]().union(*(names_in(cls) for cls in thing.__mro__[:-1]), *(set(vars(c)) for c in thing.__mro__))
+    within = [one for cls in thing.__mro__[:-1] for one in (cls, *leads_to(cls))]
+    names = set[str]().union(*map(names_in, within), *(set(vars(c)) for c in thing.__mro__))
     found: dict[str, Any] = {} if any("special" in word for word in words) else {"special_tokens": ()}
-    has_rule = bool({plain(name) for name in names} & {plain(rule) for rule in RULES})
+    has_rule = bool({plain(name) for name in names} & {plain(rule) for rule in RULES}) or any(map(CUTS.search, names))
     return found if has_rule or any("pat" in word for word in words) else {**found, "splits": False}
 
 
@@ -94,7 +105,7 @@ def _maker(cls: Any, merges: Any, settings: Mapping[str, Any]) -> Callable[[], A
         *(a + b for a, b in settings["merges"]),
         *(w.encode() for w in specials),
     ]
-    given = {"vocab": dict(enumerate(words)), "merges": merges, "special": specials}
+    given = dict(zip(GIVEN, (dict(enumerate(words)), merges, specials), strict=True))
     options = {p.name: v for p in parameters_of(cls) for word, v in given.items() if plain(p.name).startswith(word)}
 
     def make() -> Any:
@@ -103,7 +114,28 @@ def _maker(cls: Any, merges: Any, settings: Mapping[str, Any]) -> Callable[[], A
             if type(getattr(tokenizer, "merges", None)) is not type(merges):
                 raise TypeError("it keeps its merges in another form")
             kept = {name: value for name, value in given.items() if hasattr(tokenizer, name)}
-            vars(tokenizer).update(copy.deepcopy(kept))
+            empty = {name: value for name, value in vars(tokenizer).items() if value in ({}, []) and name not in kept}
+            vars(tokenizer).update(copy.deepcopy(_filled(empty, merges, given["vocab"]) | kept))
         return tokenizer
 
     return make
+
+
+def _filled(empty: Mapping[str, Any], merges: Any, vocab: Mapping[int, bytes]) -> dict[str, Any]:
+    """What is empty in a tokenizer that has not learned: its merges once more, and tables of its tokens, by the names.
+
+    vocab: id -> token.
+    """
+    found: dict[str, Any] = {}
+    pairs, ids = list(merges), {token: number for number, token in vocab.items()}
+    for name, value in empty.items():
+        word = plain(name)
+        if "merge" in word or word.endswith("ranks"):
+            ranks = {pair: rank for rank, pair in enumerate(pairs)}
+            numbers = ranks if "rank" in word or not isinstance(merges, dict) else merges
+            found[name] = dict(numbers) if isinstance(value, dict) else pairs
+        elif isinstance(value, dict) and BY_TOKEN.search(word):
+            found[name] = ids
+        elif isinstance(value, dict) and BY_ID.search(word):
+            found[name] = dict(vocab)
+    return found
