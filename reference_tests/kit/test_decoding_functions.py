@@ -434,6 +434,26 @@ def test_several_texts_may_be_written_at_once_from_the_first_id(place, ids, tmp_
     assert result.severe == ids and result.verdict != "unknown mismatch"
 
 
+AROUND_A_WORD = """
+def translate(src, model, tokenizer, config, device: str):
+    first, last = tokenizer.encode("[BOS]")[1], tokenizer.encode("[EOS]").ids[-1]
+    memory = model.encode(src)
+    ids = torch.tensor([[first]], device=device)
+    for _ in range(config.max_seq_len):
+        logits = model.decode(ids, memory)[:, -1]
+        ids = torch.cat([ids, logits.ARGMAX(-1, keepdim=True)], dim=1)
+        if ids[0, -1] == last:
+            break
+    return logits, tokenizer.decode(ids[0].tolist())
+"""
+
+
+@pytest.mark.parametrize("chosen, ids", [("argmax", []), ("argmin", ["D6"])])
+def test_the_id_of_a_word_is_taken_out_of_those_around_it_and_the_text_from_behind_the_scores(chosen, ids, tmp_path):
+    result = check_text(AROUND_A_WORD.replace("ARGMAX", chosen), tmp_path)["translate"]
+    assert result.severe == ids and (ids or result.verdict in FINE)
+
+
 BEAMS = """
 START, END = 1, 2
 

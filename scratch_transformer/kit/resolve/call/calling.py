@@ -470,7 +470,7 @@ def _is_prompt(parameter: inspect.Parameter) -> bool:
     is_text = parameter.annotation in (str, "str") or bool(
         re.search("prompt|sentence|(?<!con)text|context$", plain(parameter.name))
     )
-    return is_text and parameter.default is parameter.empty
+    return is_text and parameter.default is parameter.empty and plain(parameter.name) not in FIXED
 
 
 def _is_source(parameter: inspect.Parameter, left: list[str]) -> bool:

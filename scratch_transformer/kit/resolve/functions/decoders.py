@@ -232,6 +232,8 @@ def first_of(output: Any) -> Any:
         return output[:, 0] if is_column else output[0] if output.dim() == 2 else output
     if isinstance(output, list) and output and all(isinstance(one, Tensor) and one.numel() == 1 for one in output):
         return [int(one) for one in output]  # word by word
+    if isinstance(output, tuple) and isinstance(output[0], Tensor) and output[0].is_floating_point():
+        output = next((one for one in output if isinstance(one, str)), output)  # the last scores, and the text
     while isinstance(output, (list, tuple)) and output and not isinstance(output[0], (int, str, np.integer)):
         if isinstance(output[0], Tensor) and output[0].dim() == 0:
             return [int(one) for one in output]
