@@ -26,6 +26,7 @@ from scratch_transformer.kit.report.finding import HARMLESS, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.functions import (
     applied,
+    bundled,
     grouping,
     mask_makers,
     mask_methods,
@@ -51,7 +52,8 @@ Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
 
 def as_it_is_judged(thing: Any) -> Any:
     """What stands for a class or function where it is not judged as it is written: a class of modules, a function."""
-    return applied.as_function(writing.with_its_model(as_module(unvalidated.loosened(thing))))
+    as_written = writing.with_its_model(as_module(unvalidated.loosened(thing)))
+    return applied.as_function(bundled.told_one_by_one(as_written))
 
 
 class Found:
