@@ -20,6 +20,7 @@ from scratch_transformer.kit.definitions import (
 )
 from scratch_transformer.kit.resolve import halves
 from scratch_transformer.kit.resolve.build.construct import parameters_of
+from scratch_transformer.kit.resolve.build.options import is_table_of_positions
 from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask, is_segment
 from scratch_transformer.kit.resolve.names.settings import settings_beside, settings_of
@@ -142,9 +143,11 @@ def _looks_up_with_positions(cls: type) -> bool:
 
 
 def has_positions(thing: Any) -> bool:
-    """Whether a class speaks of positions, or computes waves."""
+    """Whether a class speaks of positions, computes waves, or is given a table of them."""
     names = names_in(thing) if isinstance(thing, type) else frozenset[str]()
-    return any("pos" in plain(name) for name in names) or {"sin", "cos"} <= names
+    given = parameters_of(thing.forward)[1:] if isinstance(thing, type) and hasattr(thing, "forward") else []
+    is_given = any(is_table_of_positions(parameter.name) for parameter in given)
+    return is_given or any("pos" in plain(name) for name in names) or {"sin", "cos"} <= names
 
 
 def joins_heads(cls: Any) -> bool:

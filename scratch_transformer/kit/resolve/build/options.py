@@ -43,7 +43,8 @@ from scratch_transformer.kit.resolve.names.settings import (
 from scratch_transformer.kit.resolve.names.words import plain, words
 
 TABLE = re.compile(
-    r"(full|whole|fixed|max)?(pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?"
+    r"(full|whole|fixed|max)?((pe|pos(itional|ition)?(enc(odings?)?|emb(eddings?)?))(table|matrix|tensor)?"
+    r"|(pos(itional|itions?)?|sin(usoid(al|s)?)?(enc(oding)?|emb(edding)?)?)(table|matrix))"
 )
 """A table of positions that is given ready made, where no module of the file is called so."""
 REPORTS = re.compile(r"(logger|writer|tracker|optimi[sz]er|scheduler|profiler|callbacks?)$")
@@ -458,9 +459,14 @@ def _texts(wish: Wish) -> list[Any]:
     return list(dict.fromkeys([*known, *allowed, *usual]))[:4]
 
 
+def is_table_of_positions(name: str) -> bool:
+    """Whether a parameter takes one, by its name."""
+    return TABLE.fullmatch(plain(name)) is not None
+
+
 def table_of_positions(owner: Any, name: str, settings: Mapping[str, Any]) -> Tensor | None:
     """What is given for a parameter that takes a table of positions, by its name; None for any other."""
-    if not TABLE.fullmatch(plain(name)) or not {"max_len", "d_model"} <= settings.keys():
+    if not is_table_of_positions(name) or not {"max_len", "d_model"} <= settings.keys():
         return None
     length, width = int(settings["max_len"]), int(settings["d_model"])
     table = functional.sinusoidal_positions(length, width, dtype=torch.float64)

@@ -89,6 +89,8 @@ FIXED: dict[str, Any] = {
 """For required parameters of functions that are no settings of the kind."""
 
 
+WITH_TABLES = (("x",), ("ids",), ("ids", "memory"), ("src", "tgt"))
+"""The tensors of what may be given a table of positions besides."""
 WORDS = re.compile(r"raw|ids$|tokens?$|^(src|source|seq|inputs?|words)$")
 """Ids beside the vectors that were made of them: forward(x, x_raw)."""
 SKIPPED = re.compile(r"resid|skip(?!_?mask)|shortcut")
@@ -238,8 +240,8 @@ def _beside(
     counts_rows = "positions" in tensors and any(input_of(p.name, ("positions",)) for p in parameters)
     for parameter in parameters[1:] if not is_of_words else ():
         table = table_of_positions(function, parameter.name, settings) if parameter.default is parameter.empty else None
-        if table is not None and tensors == ("x",) and "rope_base" not in settings:
-            found[parameter.name] = [table]
+        if table is not None and tensors in WITH_TABLES and "rope_base" not in settings:
+            found[parameter.name] = _tables_of_positions(table)
             continue
         is_base = "rope_base" in settings and settings_of(parameter.name) == ("rope_base",)  # rope_theta
         if is_base or ("positions" in tensors and input_of(parameter.name, ("positions",))):
@@ -279,6 +281,12 @@ def _is_handed_to(called: Sequence[str], name: str, function: Any) -> bool:
     """Whether code calls what one of these is with a name: rope(q, token_positions)."""
     calls = nodes_of(function, ast.Call)
     return any(last_name(call.func) in called and name in names_within(arguments_of(call)) for call in calls)
+
+
+def _tables_of_positions(table: Tensor) -> list[Any]:
+    """All of it; as many of its rows as there are tokens, without a batch of one and with."""
+    rows = table.reshape(-1, table.shape[-1])
+    return [table, *(beside.Table((one,), len(rows)) for one in (rows, rows[None]))]
 
 
 def _kept(masks: list[inspect.Parameter], function: Any) -> tuple[list[str], list[inspect.Parameter]]:

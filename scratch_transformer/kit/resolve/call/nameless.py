@@ -13,7 +13,7 @@ from torch import nn
 from scratch_transformer.kit.definitions import DEEP, nodes_of, parameters_of
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
-from scratch_transformer.kit.syntax import names_within, nodes_in
+from scratch_transformer.kit.syntax import is_of_self, names_within, nodes_in
 
 ACROSS = "cross_mask"
 """The name of a mask of attention that takes its queries from one side, and its keys from the other."""
@@ -62,6 +62,7 @@ def _handed(function: Any, made: Any, depth: int) -> dict[str, str]:
         id(node.left) for node in nodes if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot)
     }
     asked |= {id(name) for node in nodes if isinstance(node, ast.Assign) for name in _of_itself(node)}
+    asked |= {id(node.value) for node in nodes if isinstance(node, ast.Assign) and is_of_self(node.targets[0])}  # kept
     found = dict[str, str]()
     for parameter in parameters_of(function):
         if is_mask(parameter.name) or isinstance(parameter.default, bool):
