@@ -34,6 +34,7 @@ from scratch_transformer.kit.resolve.functions import (
     methods,
     schedules,
     training,
+    with_optimizers,
     writing,
 )
 from scratch_transformer.kit.resolve.library.library import Library
@@ -195,6 +196,10 @@ class Found:
         draws = self._add_draw(name, value, source, line)
         only, as_kind = self.job.get("only"), self.job.get("as_kind")
         kinds = () if sorts.only_trains(value) else guess.kinds_of(name.rpartition(".")[2], value, KINDS)
+        if name.endswith(RATES) or with_optimizers.makes_both(value):  # each of both is judged by itself
+            both = schedules.KINDS if name.endswith(RATES) else with_optimizers.KINDS
+            likeliest = [schedules.kind_of(value)] if name.endswith(RATES) else []
+            kinds = tuple(dict.fromkeys(kind for kind in (*likeliest, *kinds) if kind in both))
         if only and name == only:
             kinds = (as_kind,) if as_kind else kinds
         elif as_kind and not only:
@@ -214,8 +219,8 @@ class Found:
         self._add_writers(name, value, source)
         for method, function in (*grouping.methods_of(value), *training.methods_of(value)):
             self.add(f"{name}.{method}", function, source, _line_of(function))
-        for method, function in schedules.methods_of(value):
-            self.add(f"{name}.{method}{RATES}", function, source, _line_of(function))
+        for method, function in with_optimizers.of(value):
+            self.add(f"{name}.{method}".rstrip(".") + RATES, function, source, _line_of(function))
 
     def _add_writers(self, name: str, value: Any, source: Source, why: str = "") -> None:
         """The methods of a class that write text; of some no more than how they draw their words.

@@ -48,6 +48,7 @@ UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no
 
 OTHER_OPTIMIZER = "an optimizer that is no AdamW"
 OTHER_RATES = "a learning rate that follows no known schedule"
+NO_RATES = "its rates are none of those that are known"
 JUDGED_WITHIN = "{}; its {} is judged"
 WRITES_OTHERWISE = "it asks no model for one word after the other"
 STEPS_OF_TRAINING = "(training|validation|test|train|val) (step|epoch|loop|one epoch)|fit"
@@ -204,6 +205,8 @@ def _of_class(cls: Any) -> str:
 
 
 def _of_function(function: Any) -> str:
+    if hasattr(function, "owner") and schedules.is_maker(function):
+        return NO_RATES
     return TRAINS if trains(function) else LAUNCHES * launches(function)
 
 

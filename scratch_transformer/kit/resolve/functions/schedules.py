@@ -9,7 +9,7 @@ import inspect
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import mock
 
@@ -17,7 +17,6 @@ import torch
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import (
-    is_module_class,
     names_in,
     nodes_of,
     parameters_called,
@@ -25,7 +24,7 @@ from scratch_transformer.kit.definitions import (
     tree_of,
 )
 from scratch_transformer.kit.resolve.build.construct import parameters_of
-from scratch_transformer.kit.resolve.functions.methods import of_class
+from scratch_transformer.kit.resolve.functions import with_optimizers
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain
@@ -165,13 +164,6 @@ def _makes_a_function(function: Any) -> bool:
     return bool(given) and all(len(one) == 1 and input_of(one[0].arg, ("steps",)) for one in given)
 
 
-def methods_of(thing: Any) -> Iterator[tuple[str, Any]]:
-    """The methods of a class of modules that make a schedule beside its optimizer: configure_optimizers(self)."""
-    for name, one in vars(thing).items() if is_module_class(thing) else ():
-        if inspect.isfunction(one) and "LambdaLR" in names_in(one) and [p.name for p in parameters_of(one)] == ["self"]:
-            yield name, of_class(one, thing, one.__code__)
-
-
 def optimizers(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """For the parameters of a constructor, or of what makes a schedule, that take an optimizer; or weights, of one."""
     names = [p.name for p in parameters_of(thing) if p.name.lower().startswith(("opt", "inner_opt"))]
@@ -235,14 +227,16 @@ SHARE = re.compile(
 
 def made_by(maker: Any, settings: Mapping[str, Any]) -> Any:
     """A function that makes a schedule, or one for LambdaLR, as one of the steps."""
-    given = {**_values(maker, settings), **optimizers(maker, settings)}
-    if (owner := getattr(maker, "owner", None)) is not None:
-        given = {"self": _Owner(owner, {"lr": rate_of(maker, settings), **settings})}
-    made = maker(**given)
+    if is_beside := hasattr(maker, "owner"):
+        made = with_optimizers.made_by(maker, settings, rate_of(maker, settings))
+    else:
+        made = maker(**_values(maker, settings), **optimizers(maker, settings))
     if inspect.isfunction(made):
         return _times(rate_of(maker, settings), made, _first_of(made) if "d_model" in settings else 0)
     schedule = _schedule_in(made)
-    peak = settings["max_lr"] if "max_lr" in settings and _gives_shares(maker, settings) else 1.0
+    peak = settings["max_lr"] if "max_lr" in settings and not is_beside and _gives_shares(maker, settings) else 1.0
+    if is_beside and "max_lr" in settings and schedule.base_lrs[0] != START:
+        peak = settings["max_lr"] / schedule.base_lrs[0]  # of which its rates are shares, where that is written in
 
     def rates(steps: Tensor) -> Tensor:
         own, found = copy.deepcopy(schedule), []
@@ -305,28 +299,6 @@ def _schedule_in(made: Any) -> Any:
         return made
     inner = made.values() if isinstance(made, dict) else made if isinstance(made, (list, tuple)) else ()
     return next((found for one in inner if (found := _schedule_in(one)) is not None), None)
-
-
-class _Owner:
-    """In place of a module whose method makes its optimizer: its settings, by their names; its methods; a weight."""
-
-    def __init__(self, cls: type, settings: Mapping[str, Any]) -> None:
-        self._cls, self._settings, self._weight = cls, settings, nn.Parameter(torch.zeros(1))
-
-    def parameters(self) -> list[nn.Parameter]:
-        return [self._weight]
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if (known := next((one for one in settings_of(name) if one in self._settings), None)) is not None:
-            return self._settings["lr" if known == "max_lr" else known]
-        own = getattr(self._cls, name, None)
-        if inspect.isfunction(own) and not hasattr(nn.Module, name):
-            return own.__get__(self)
-        if "lr" in name or "learning_rate" in name:
-            return self._settings["lr"]
-        return self
 
 
 def of_steps(made: Any, first: int = 1) -> Callable[..., Any]:
