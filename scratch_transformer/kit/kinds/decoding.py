@@ -144,7 +144,7 @@ CAUSAL_MASK = Kind(
     defaults={},
     build=lambda settings, recipe: CausalMask(recipe),
     probes=causal_mask_probes,
-    mistakes=("A6", "A5", "A25:", "A10"),
+    mistakes=("A6", "A5", "A25:", "A10", "A16:"),
     designs=combined({f"shape {shape}": {"mask_shape": str(n)} for n, shape in SHAPES.items()}, POLARITY),
 )
 PADDING_MASK = Kind(
@@ -159,7 +159,7 @@ PADDING_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: PaddingMask(dict(settings), recipe),
     probes=padding_mask_probes,
-    mistakes=("A7:queries instead of keys", "T5", "A10", "A11:", "B32"),
+    mistakes=("A7:queries instead of keys", "T5", "A10", "A11:", "A16:", "B32"),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (2, 3, 4)}, POLARITY, ROWS),
 )
 TARGET_MASK = Kind(
@@ -171,6 +171,19 @@ TARGET_MASK = Kind(
     defaults={"pad": 0},
     build=lambda settings, recipe: CombinedMask(dict(settings), recipe),
     probes=combined_mask_probes,
-    mistakes=("A5", "A6", "A7:queries instead of keys", "A24:padding is ignored", "A25:", "T5", "A10", "A11:", "B32"),
+    mistakes=(
+        *(
+            "A5",
+            "A6",
+            "A7:queries instead of keys",
+            "A24:padding is ignored",
+            "A25:",
+            "T5",
+            "A10",
+            "A11:",
+            "A16:",
+            "B32",
+        ),
+    ),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (3, 4)}, POLARITY, ROWS),
 )

@@ -38,6 +38,8 @@ OF_EXCHANGED = "Hand each mask on by its name, mask=tgt_mask; or in the order in
 """A form of A27, and its fix where a whole exchanges two masks."""
 LENT = "the part that the reference stands in for may make the mask, or read it the other way round"
 ROWS_TOO = "the rows of padding are blocked too: only what stands for it there has nothing to attend to"
+IN_BOOLEANS = "-∞ is written into a boolean mask, where it is True, and 1 where that is added"
+"""A form of A16, of what makes masks."""
 SPREADS = "the rows of padding are blocked too, with -∞: the next layer spreads their NaN to all words"
 """Forms of A11."""
 BESIDE_A_MASK = "is_causal=True alone hides nothing; as in torch.nn, it may only be said beside a mask"
@@ -466,6 +468,10 @@ print("bias=False, and yet:", [layer.bias is not None for layer in projections(b
         source=MASKS,
         mathematics="right: softmax(s + {0, -∞})      here: softmax(s + {1, 0})",
         changes={"1 = keep is added": {"masking": "added keep"}, "1 = blocked is added": {"masking": "added block"}},
+        severities={IN_BOOLEANS: "note"},
+        fixes={
+            IN_BOOLEANS: "torch.zeros(T, T).masked_fill(mask, float('-inf')) may be added; a boolean one may not.",
+        },
         demo="""\
 import torch
 attend = torch.nn.functional.scaled_dot_product_attention

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from scratch_transformer.kit.judge.detectors.asked_parts import ASKED_PARTS
 from scratch_transformer.kit.judge.detectors.behaviour import BEHAVIOUR
 from scratch_transformer.kit.judge.detectors.besides import BESIDES
+from scratch_transformer.kit.judge.detectors.boolean_masks import BOOLEAN_MASKS
 from scratch_transformer.kit.judge.detectors.by_hand import BY_HAND
 from scratch_transformer.kit.judge.detectors.cache import CACHE
 from scratch_transformer.kit.judge.detectors.construction import CONSTRUCTION
@@ -68,6 +69,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *HANDED,
     *OWN_DROPOUT,
     *PADDING,
+    *BOOLEAN_MASKS,
     *FUTURE,
     *SAMPLES,
     *TABLES_OF_FILES,
