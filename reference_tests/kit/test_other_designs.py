@@ -11,7 +11,7 @@ from scratch_transformer.kit import another_sort
 from scratch_transformer.kit.another_sort import decoder_within, only_attends
 from scratch_transformer.kit.discover.placeholders import Missing, NotInstalled
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.resolve import foreign, guess
+from scratch_transformer.kit.resolve import foreign, guess, not_there
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.other_designs import design_of, of_parts
 from scratch_transformer.kit.resolve.trials.outcome import Outcome
@@ -501,8 +501,8 @@ def test_queries_of_a_network_are_another_design(made, factor, is_other, tmp_pat
 def test_a_function_that_calls_an_absent_package_needs_it():
     names = {"ops": Missing("other_tensors"), "own": Missing("parts", "there is no own in parts.py")}
     exec("def translate(text): return ops.expand(text)\ndef write(text): return own.words(text)", names)
-    assert foreign.asks_for_absent(names["translate"]) == "it needs other_tensors, which is not installed"
-    assert foreign.asks_for_absent(names["write"]) == ""
+    assert not_there.asks_for_absent(names["translate"]) == "it needs other_tensors, which is not installed"
+    assert not_there.asks_for_absent(names["write"]) == ""
 
 
 def test_what_is_to_be_given_an_instance_of_an_absent_package_needs_it():
@@ -512,8 +512,8 @@ def test_what_is_to_be_given_an_instance_of_an_absent_package_needs_it():
 
     def given_one_of_a_file(turning: own | None = None): ...
 
-    assert foreign.asks_for_absent(given) == "it needs fast_rotations, which is not installed"
-    assert foreign.asks_for_absent(given_one_of_a_file) == ""
+    assert not_there.asks_for_absent(given) == "it needs fast_rotations, which is not installed"
+    assert not_there.asks_for_absent(given_one_of_a_file) == ""
     for verdict, said in (("crashed", "it needs fast_rotations, which is not installed"), ("mistake", "")):
         assert another_sort.name_of(given, Outcome(KINDS["EncoderLayer"]), verdict, Library(KINDS)) == said
 

@@ -14,7 +14,7 @@ from scratch_transformer.kit.definitions import is_own, leads_to, names_in, node
 from scratch_transformer.kit.judge.running import running
 from scratch_transformer.kit.kind import LAYERS, NETWORKS, Kind
 from scratch_transformer.kit.kinds import KINDS
-from scratch_transformer.kit.resolve import fitness, foreign, guess, other_designs, sorts
+from scratch_transformer.kit.resolve import fitness, foreign, guess, not_there, other_designs, sorts
 from scratch_transformer.kit.resolve.call import together
 from scratch_transformer.kit.resolve.call.forwards import MODELS
 from scratch_transformer.kit.resolve.functions import methods
@@ -38,7 +38,7 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
         return ""
     if why := lacks(library):  # with the reference in its place, too, the rest is not understood
         return why
-    if (why := foreign.asks_for_absent(value)) and (outcome.candidate is None or outcome.candidate.replaced):
+    if (why := not_there.asks_for_absent(value)) and (outcome.candidate is None or outcome.candidate.replaced):
         return why
     module = outcome.candidate.module if outcome.candidate is not None else None
     if outcome.kind.name in NETWORKS and module is not None and not [*module.parameters()]:
@@ -203,7 +203,7 @@ def _attends(part: nn.Module, library: Library) -> bool:
 def lacks(library: Library) -> str:
     """What package is absent that something asked for; "" if none."""
     absent = [error for error in library.heard.values() if getattr(error, "package", "")]
-    return foreign.lacks(absent[0]) if absent else ""
+    return not_there.lacks(absent[0]) if absent else ""
 
 
 def decoder_within(value: Any) -> str:

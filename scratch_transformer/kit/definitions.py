@@ -162,6 +162,14 @@ def parameters_of(thing: Any) -> list[inspect.Parameter]:
     return [*named, *(p for p in _passed_on(thing) if all(p.name != own.name for own in named))]
 
 
+def as_written(thing: Any) -> list[inspect.Parameter]:
+    """All parameters of a callable as they stand there; [] for one without a signature."""
+    try:
+        return list(inspect.signature(thing).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
 def parameters_called(thing: Any) -> list[inspect.Parameter]:
     """Those that a call is given, without self: of a function, or of a class's forward."""
     call = getattr(thing, "forward", None) or vars(thing).get("__call__") if isinstance(thing, type) else thing

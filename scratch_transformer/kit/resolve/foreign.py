@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 import inspect
 import re
 import types
-import typing
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -18,6 +15,7 @@ from torch import nn
 from scratch_transformer.kit.arrays.engines import engine_of
 from scratch_transformer.kit.arrays.libraries import own_tensors
 from scratch_transformer.kit.definitions import (
+    as_written,
     is_module_class,
     is_of_torch,
     is_own,
@@ -33,6 +31,7 @@ from scratch_transformer.kit.kind import NETWORKS
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
 from scratch_transformer.kit.resolve.names.settings import settings_of
+from scratch_transformer.kit.resolve.not_there import NOT_INSTALLED, NOT_LOADED
 from scratch_transformer.kit.resolve.other_designs import SAID
 from scratch_transformer.kit.resolve.standardized import STANDARDIZES, standardizes
 from scratch_transformer.kit.syntax import Function, last_name, nodes_in
@@ -56,9 +55,6 @@ CALLED = ("forward", "__call__", "encode", "decode")
 MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
 BREAKS_OFF = "its file breaks off behind its constructor"
-NOT_LOADED = "it needs a file or a vocabulary that is not there"
-NOT_INSTALLED = "it needs {}, which is not installed"
-ABSENT_FILE = re.compile(r"no such file or directory|file not found", re.IGNORECASE)
 NOT_ALONE = "a piece of a loop: it is given {}"
 TAKEN = "an import of the same name has taken its place"
 NO_VALUES = "it gives the weights of attention, and weighs nothing by them"
@@ -152,7 +148,7 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     names = [name for name in _parameters(thing) if not name.startswith(("n_", "num_"))]
     is_open = any(map(INNER.fullmatch, names)) or any(GIVEN.search(name) and not settings_of(name) for name in names)
     is_open = is_open or any(
-        p.default is p.empty and not (_is_number(p) or TABLE.search(p.name)) for p in _given(thing)
+        p.default is p.empty and not (_is_number(p) or TABLE.search(p.name)) for p in as_written(thing)
     )
     is_strange = any(tree_of(one) is None or not _has_known_bases(one) or _takes_from_files(one) for one in made)
     is_head = structure.linears(thing) == 1 and len(made) == 1  # it may be given a mask, to average over words
@@ -181,7 +177,7 @@ def embeds_words(thing: Any, kind: str) -> str:
 def writes_alone(thing: Any, kind: str) -> str:
     """That a function is told how much to write and no more, generate(length=100): its file's model does it; or ""."""
     is_one = kind in WRITING and inspect.isfunction(thing)
-    told = [type(p.default) in (int, float) or _is_number(p) for p in _given(thing)] if is_one else []
+    told = [type(p.default) in (int, float) or _is_number(p) for p in as_written(thing)] if is_one else []
     return "it is given no model and no words" if told and all(told) else ""
 
 
@@ -228,13 +224,6 @@ PARTS = (nn.Module, nn.ModuleList, nn.Sequential, list, "nn.Module", "nn.ModuleL
 """Annotations of what is given ready made: layers: nn.ModuleList."""
 
 
-def _given(thing: Any) -> list[inspect.Parameter]:
-    try:
-        return list(inspect.signature(thing).parameters.values())
-    except (TypeError, ValueError):
-        return []
-
-
 def _is_number(parameter: inspect.Parameter) -> bool:
     if parameter.annotation in PARTS:
         return False
@@ -252,57 +241,6 @@ def _takes_from_files(thing: Any) -> bool:
 def _has_known_bases(thing: Any) -> bool:
     bases = [base for base in getattr(thing, "__mro__", ()) if base is not object and base is not thing]
     return all(is_of_torch(base) or tree_of(base) is not None for base in bases)
-
-
-def reads_what_is_absent(error: BaseException | None) -> bool:
-    """Whether something stopped because a file that it reads is not there: of a learner, or of a tokenizer in Rust."""
-    return isinstance(error, FileNotFoundError) or (error is not None and bool(ABSENT_FILE.search(str(error))))
-
-
-def lacks(error: BaseException | None) -> str:
-    """What something stopped for that is not there, a file or a package, in a few words; "" if for something else."""
-    package, own = getattr(error, "package", ""), getattr(getattr(error, "placeholder", None), "why", "")
-    if package and not own:
-        return NOT_INSTALLED.format(package)
-    if (
-        isinstance(error, ModuleNotFoundError)
-        and error.name
-        and importlib.util.find_spec(error.name.split(".")[0]) is None
-    ):
-        return NOT_INSTALLED.format(error.name.partition(".")[0])
-    return not_loaded(error) if reads_what_is_absent(error) else ""
-
-
-def computes_with_absent(cls: Any) -> str:
-    """That the methods of a class, or functions of the file that they call, use a package that is not installed."""
-    used = [one for one in (cls, *leads_to(cls)) if one is cls or inspect.isfunction(one)]
-    found = (namespace_of(one).get(name) for one in used for name in sorted(names_in(one)))
-    absent = next((one for one in found if isinstance(one, Missing) and not one.why), None)
-    return NOT_INSTALLED.format(absent.package) if absent is not None else ""
-
-
-def asks_for_absent(thing: Any) -> str:
-    """That a constructor is to be given an instance of a package that is not installed, by an annotation; else "".
-
-    Or that a function uses one: tf.expand_dims(ids, 0).
-    """
-    used = map(thing.__globals__.get, thing.__code__.co_names) if inspect.isfunction(thing) else ()
-    for one in used:
-        if isinstance(one, Missing) and not one.why:
-            return NOT_INSTALLED.format(one.package)
-    for annotation in (parameter.annotation for parameter in _given(thing)):
-        is_text = isinstance(annotation, str)
-        said = namespace_of(thing).get(re.split(r"\W", annotation)[0]) if is_text else annotation
-        for one in (said, *typing.get_args(said)):
-            if isinstance(one, Missing) and not one.why:
-                return NOT_INSTALLED.format(one.package)
-    return ""
-
-
-def not_loaded(error: BaseException | None) -> str:
-    """That a file is not there, and its name where that is known."""
-    name = getattr(error, "filename", None)
-    return f"{NOT_LOADED}: {Path(str(name)).name}" if name else NOT_LOADED
 
 
 @functools.lru_cache(maxsize=1024)
@@ -375,10 +313,10 @@ def _of_maker(tree: Any, thing: Any) -> str:
     made = {ast.unparse(target): node.value for node in own for target in node.targets}
     returned = [node.value for node in _own(tree) if isinstance(node, ast.Return) and node.value is not None]
     values = [made.get(ast.unparse(value), value) for value in returned]
-    names = {parameter.name for parameter in _given(thing)}
+    names = {parameter.name for parameter in as_written(thing)}
     if values and all(isinstance(v, ast.Call) and _is_of_what_is_given(v, tree, names) for v in values):
         return "it makes what it is given the class of"
-    if not all(map(_tells_no_size, _given(thing))):
+    if not all(map(_tells_no_size, as_written(thing))):
         return ""
     classes = [namespace_of(thing).get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values]
     is_maker = all(is_module_class(cls) for cls in classes)
@@ -535,4 +473,4 @@ def _asks_for_a_class(call: ast.Call) -> bool:
 
 
 def _parameters(thing: Any) -> list[str]:
-    return [parameter.name for parameter in _given(thing)]
+    return [parameter.name for parameter in as_written(thing)]

@@ -20,7 +20,7 @@ from scratch_transformer.kit.kind import Finding, Kind
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.finding import Result
-from scratch_transformer.kit.resolve import foreign, likeness, sorts
+from scratch_transformer.kit.resolve import foreign, likeness, not_there, sorts
 from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET
@@ -56,7 +56,7 @@ class Unbuilt:
         part = None if is_own else self.stopped.part_at_fault(error, value, outcome)
         if part is not None:
             finding, result.inherited = None, [self.stopped.broken[part]]  # it is said of the part
-        absent = sorts.not_run(error) or (foreign.computes_with_absent(value) if isinstance(value, type) else "")
+        absent = sorts.not_run(error) or (not_there.computes_with_absent(value) if isinstance(value, type) else "")
         if finding is None and part is None and absent:
             result.verdict = absent
             return result
@@ -82,7 +82,7 @@ class Unbuilt:
         error = outcome.error
         if isinstance(error, NotImplementedError):  # an exercise as it was handed out
             return foreign.NOT_WRITTEN, str(error)
-        if absent := foreign.lacks(error):
+        if absent := not_there.lacks(error):
             return absent, outcome.problem
         if "next_logits" not in outcome.kind.inputs or self.only == name:
             return None
@@ -90,7 +90,7 @@ class Unbuilt:
             return foreign.NOT_ALONE.format(", ".join(outcome.unknown)), ""
         heard = [error, *(self.library.heard.values() if OF_TEXTS.search(str(error)) else ())]
         lacking = next((one for one in heard if _lacks(one, source)), None)
-        return (foreign.not_loaded(lacking), "") if lacking is not None else None
+        return (not_there.not_loaded(lacking), "") if lacking is not None else None
 
 
 def _in_cells(problem: str, source: Source) -> str:
