@@ -288,3 +288,32 @@ def test_tensors_of_single_numbers_are_none(tmp_path):
     said = "of a tensor class of its own, in place of PyTorch's tensors or NumPy's arrays"
     assert reported(path).ignored == ["Value (a tensor class of its own)", f"Linear ({said})"]
     assert engine_of(np.ndarray) is None
+
+
+WRITER = """
+import numpy as np
+
+
+def generate(model, ids, max_new_tokens, temperature=1.0, top_k=None):
+    SEED
+    for _ in range(max_new_tokens):
+        logits, _ = model.forward(ids[:, -model.config.block_size :])
+        scores = logits.data[:, PLACE] / temperature
+        if top_k is not None:
+            least = np.sort(scores, axis=-1)[:, -top_k][:, None]
+            scores = np.where(scores < least, -np.inf, scores)
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        rows = e / e.sum(axis=-1, keepdims=True)
+        drawn = np.array([DRAW(rows.shape[-1], p=row) for row in rows])[:, None]
+        ids = np.concatenate([ids, drawn], axis=1)
+    return ids
+"""
+DRAWS = [("pass", "np.random.choice"), ("draws = np.random.default_rng(0)", "draws.choice")]
+
+
+@pytest.mark.parametrize("place, expected", [("-1", []), ("0", ["D8"])])
+@pytest.mark.parametrize("seed, draw", DRAWS, ids=["of the module", "of a generator"])
+def test_what_writes_with_such_tensors_and_draws_with_numpy_is_judged(seed, draw, place, expected, tmp_path):
+    text = WRITER.replace("SEED", seed).replace("DRAW", draw).replace("PLACE", place)
+    result = check_text(text, tmp_path)["generate"]
+    assert result.severe == expected and (expected or result.verdict in FINE)

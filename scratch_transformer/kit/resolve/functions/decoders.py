@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 import itertools
 import re
@@ -132,6 +133,38 @@ class Likeliest(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class LikeliestOfArrays:
+    """The same of NumPy's draws, in place of a generator: choice(n, p=probabilities)."""
+
+    def __init__(self, likeliest: Likeliest, *seed: Any) -> None:
+        self._likeliest, self._other = likeliest, np.random.Generator(np.random.PCG64(0))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._other, name)
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, **options: Any) -> Any:
+        if p is None:
+            return self._other.choice(a, size, replace)
+        self._likeliest.used = True
+        place = int(np.argmax(p))
+        drawn = place if np.ndim(a) == 0 else a[place]
+        return drawn if size is None else np.full(size, drawn)
+
+
+@contextmanager
+def _likeliest() -> Iterator[Likeliest]:
+    """The likeliest word of what torch or NumPy draws."""
+    random: Any = np.random
+    before = random.choice, random.default_rng
+    with Likeliest() as likeliest:
+        random.choice = LikeliestOfArrays(likeliest).choice
+        random.default_rng = functools.partial(LikeliestOfArrays, likeliest)
+        try:
+            yield likeliest
+        finally:
+            random.choice, random.default_rng = before
+
+
 class Decoder:
     """A decoding function as one of the canonical inputs. arguments: its parameters -> canonical inputs."""
 
@@ -171,7 +204,7 @@ class Decoder:
             given |= dict.fromkeys(self.windows, longest)
             given |= {name: told.config(longest) for name, value in given.items() if isinstance(value, Config)}
             values |= dict.fromkeys(_windows_in(self.function), longest)
-        with Likeliest() as likeliest, surroundings.replaced(self.function, values), _printed() as said:
+        with _likeliest() as likeliest, surroundings.replaced(self.function, values), _printed() as said:
             output = self.function(**given)
             output = [*output] if inspect.isgenerator(output) else " ".join(said) if output is None else output
         self.samples = likeliest.used
