@@ -337,3 +337,31 @@ def test_keys_may_have_their_heads_before_or_behind_the_tokens(dim, tmp_path):
     text = model + BEHIND_THE_LENGTH.replace("DIM", str(dim)).strip("\n") + "\n"
     result = results(text, tmp_path, WRITES)[WRITES]
     assert result.severe == [] and result.verdict == "matches the builtin", result
+
+
+RECURRENT = """
+class Translator(nn.Module):
+    def __init__(self, vocab_size, width, longest=11, start=1):
+        super().__init__()
+        self.table, self.cell = nn.Embedding(vocab_size, width), nn.LSTMCell(width, width)
+        self.source, self.words = nn.Linear(width, width), nn.Linear(width, vocab_size)
+        self.longest, self.start = longest, start
+
+    def encode(self, x):
+        state = self.source(self.table(x).mean(1))
+        return state, state
+
+    def translate(self, x):
+        (h, c), given, written = self.encode(x), self.table(torch.full((len(x),), self.start)), []
+        for _ in range(self.longest):
+            h, c = self.cell(given, (h, c))
+            word = self.words(h).argmax(dim=1)
+            given = self.table(word)
+            written.append(word)
+        return torch.stack(written, dim=1)
+"""
+
+
+def test_what_keeps_a_state_is_given_the_last_word_alone(tmp_path):
+    report = reported(written(RECURRENT, tmp_path))
+    assert not report.results and "Translator (recurrent: nn.LSTMCell)" in report.ignored, report

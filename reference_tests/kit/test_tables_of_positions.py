@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
 pytestmark = pytest.mark.long
@@ -700,3 +700,27 @@ def test_other_frequencies_of_positions_from_1_in_a_whole(exponent, ids, tmp_pat
     result = check_text(COUNTED_PAST_PADDING.replace("EXPONENT", exponent), tmp_path)["Encoder"]
     assert result.severe == ids and result.verdict != "unknown mismatch"
     assert {"P9", "E2"} <= {mistake.id for mistake in result.mistakes}
+
+
+AMONG_WORDS = """
+class WordsAndPlaces(nn.Module):
+    def __init__(self, n_vocab, width, longest):
+        super().__init__()
+        self.words, self.width = nn.Embedding(n_vocab, width), width
+        angles = torch.arange(longest)[:, None] / BASE ** (torch.arange(width) // 2 * 2 / width)
+        angles[:, 0::2], angles[:, 1::2] = angles[:, 0::2].sin(), angles[:, 1::2].cos()
+        self.register_buffer("places", angles)
+
+    def forward(self, ids):
+        return self.words(ids) * self.width**POWER + self.places[: ids.shape[1]]
+"""
+
+
+@pytest.mark.parametrize("power", ["0.5", "0"])
+@pytest.mark.parametrize("base, forms", [("10000", []), ("1000", ["its base is 1000, not 10,000"])])
+def test_another_base_of_what_is_added_to_words_is_named(base, forms, power, tmp_path):
+    with time_to_look(1):
+        text = AMONG_WORDS.replace("BASE", base).replace("POWER", power)
+        found = check_text(text, tmp_path)["WordsAndPlaces"]
+    assert [one.form for one in found.mistakes if one.id == "P2"] == forms, found
+    assert (found.verdict != "unknown mismatch") and [*found.severe] == ["P2"] * len(forms), found

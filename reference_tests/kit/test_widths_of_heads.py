@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, time_to_look
 from scratch_transformer.kit.report.finding import FINE
 
 pytestmark = pytest.mark.long
@@ -156,3 +156,52 @@ class Attention(nn.Module):
 def test_values_of_a_width_of_their_own_change_no_scale(scale, ids, tmp_path):
     result = check_text(APART.replace("SCALE", scale), tmp_path)["Attention"]
     assert result.severe == ids, result
+
+
+TOLD = """
+class Attention(nn.Module):
+    def __init__(self, D=512, head_dim=64):
+        super().__init__()
+        self.head_dim = head_dim
+        assert D % self.head_dim == 0
+        self.heads = D // self.head_dim
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(D, D) for _ in range(4))
+
+    def forward(self, x):
+        B, S, D = x.shape
+        q, k, v = (f(x).view(B, S, self.heads, -1).transpose(1, 2) for f in (self.wq, self.wk, self.wv))
+        weights = F.softmax(torch.einsum("bhid,bhjd->bhij", q, k) / SCALE, dim=-1)
+        return self.wo((weights @ v).transpose(1, 2).reshape(B, S, D))
+"""
+
+
+@pytest.mark.parametrize("scale, ids", [("self.head_dim**0.5", []), ("D**0.5", ["A1"])])
+def test_a_width_of_heads_by_which_the_models_is_divided_is_no_number_of_heads(scale, ids, tmp_path):
+    with time_to_look(1):
+        result = check_text(TOLD.replace("SCALE", scale), tmp_path)["Attention"]
+    assert result.severe == ids and result.verdict in (FINE if not ids else ["mistake"]), result
+
+
+NEARLY = """
+class Attention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        self.h, self.d_k = num_heads, d_model // num_heads
+        self.wq, self.wk, self.wv, self.wo = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, q, k, v, mask=None):
+        B, T, C = q.shape
+        q, k, v = (f(x).view(B, -1, self.h, self.d_k).transpose(1, 2)
+                   for f, x in ((self.wq, q), (self.wk, k), (self.wv, v)))
+        scores = q @ k.mT / (math.sqrt(self.d_k) + SMALL)
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, float("-inf"))
+        return self.wo((scores.softmax(-1) @ v).transpose(1, 2).reshape(B, T, C))
+"""
+
+
+@pytest.mark.parametrize("small, ids", [("1e-8", []), ("1e-6", []), ("1e-2", ["A1"])])
+def test_a_small_number_beside_the_root_is_no_other_scale(small, ids, tmp_path):
+    with time_to_look(1):
+        result = check_text(NEARLY.replace("SMALL", small), tmp_path)["Attention"]
+    assert result.severe == ids and result.verdict in (FINE if not ids else ["mistake"]), result

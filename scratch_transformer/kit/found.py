@@ -227,6 +227,7 @@ class Found:
 
         why: it is no part of a Transformer. What attends to nothing may write text, one word behind the other.
         """
+        why = why or foreign.keeps_a_state(value)
         for method, function in methods.methods_of(value):
             given = f"{name}.{method}", function, source, _line_of(function)
             knows_one = LAST_ALONE.search(source_of(function)) and foreign.attends_to_nothing(value, "DecoderOnly")

@@ -22,6 +22,7 @@ from scratch_transformer.kit.discover import (
     answering,
     arguments,
     decorated,
+    namesakes,
     open_defaults,
     packages,
     placeholders,
@@ -74,7 +75,7 @@ def load(source: Source, guard: Guard, salvage: bool = False) -> Loaded:
         if not notes:
             return Loaded(source, _module(source), known.error)
         known = survey.survey(source)
-    _find_imports(source)
+    namesakes.turn_to(source.folder)
     standins.install(source.folder)
     packages.prepare(source, guard)
     before = _already(source, salvage)
@@ -140,18 +141,12 @@ def _loaded(source: Source, module: types.ModuleType, guard: Guard, known: surve
     return Loaded(source, module)
 
 
-def _find_imports(source: Source) -> None:
-    """What lies beside the file, or beside its package, can be imported."""
-    if source.folder not in sys.path:
-        sys.path.insert(0, source.folder)
-
-
 def _module(source: Source) -> types.ModuleType:
     """An empty module that imports like the file: siblings are found, relative imports work."""
     is_package = packages.is_package(source)
     is_free = "." in source.module or is_package or source.module not in sys.modules
     is_free &= not source.cells  # a package of that name may be what a notebook imports, while nobody imports it
-    name = source.module if is_free else f"{source.module}_checked"
+    name = source.module if is_free else namesakes.unused(f"{source.module}_checked")
     module = types.ModuleType(name)
     module.__file__ = source.path
     module.__package__ = name if is_package else name.rpartition(".")[0]
@@ -255,6 +250,7 @@ def _salvage_siblings(node: ast.stmt, source: Source, module: types.ModuleType, 
                 sys.modules.setdefault(name, load(sibling, guard).module)
             finally:
                 _SALVAGING.discard(sibling.path)
+                namesakes.turn_to(source.folder)
     try:
         _execute(node, source, module)
     except Exception:  # whatever the learner's other file does

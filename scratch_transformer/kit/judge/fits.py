@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from scratch_transformer.kit.canonical.embedding import GIVEN, OF_LENGTH
+from scratch_transformer.kit.canonical.embedding import GIVEN, OF_LENGTH, scaled
 from scratch_transformer.kit.canonical.rotary import TIMES, pairs
-from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
+from scratch_transformer.kit.judge.session import EXACT, NOISE, ROUNDED, Session
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.normalization import IN_DIVISOR
 from scratch_transformer.kit.recipe import RIGHT, Recipe
@@ -31,10 +31,12 @@ def fitted(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
         fits += _scale(session, designs[0])
     if session.kind.name == "InputEmbedding":
         fits += _factor(session)
+    if session.kind.name == "EmbeddingWithPositions":
+        fits += _bases(session, designs)
     if session.kind.name == "RotaryEmbedding":
         fits += _exponent(session, designs)
     if session.kind.name == "PositionalEncoding":
-        fits += [*_base(session), *_several(session)]
+        fits += [*_bases(session, designs), *_several(session)]
         explained = any(session.error(RIGHT.with_(_entries(fit)), ROUNDED) <= ROUNDED for fit in fits)
         fits += [] if explained else _frequencies(session)
     return fits
@@ -54,19 +56,30 @@ def _factor(session: Session) -> list[Fit]:
     return [[("E2", f"times {factor:.6g}", {"embedding_scale": repr(factor)})]] if factor > 0 else []
 
 
-def _base(session: Session) -> list[Fit]:
-    """Of the frequencies, from the second pair's sine and cosine at the second position: 1 / base^(2/d_model)."""
-    result = next((r for r in session.ran if r.probe.name == "zeros"), None)
+def _bases(session: Session, designs: Sequence[Recipe]) -> list[Fit]:
+    """Of the frequencies that are added to zeros, or to the vectors of words in one of the designs."""
+    result = next((r for r in session.ran if r.probe.name in ("zeros", "ids")), None)
     if result is None or result.output is None or result.output.dim() != 3 or result.output.shape[-1] < 4:
         return []
-    angle = torch.atan2(*result.output[0, 1, 2:4].double().unbind()).item()
-    base = angle ** (-result.output.shape[-1] / 2) if 0 < angle < 1 else 0.0
+    second, words = result.output[0, 1].double(), session.state.get("embed.weight")
+    if words is None:
+        return _base(session, second)
+    row = words[result.probe.inputs["ids"][0, 1]]
+    codes = [second - scaled(row, how) for how in dict.fromkeys(design.embedding_scale for design in designs)]
+    waves = [code for code in codes if abs(float(code[2:4].norm()) - 1) < NOISE]
+    return [fit for code in waves for fit in _base(session, code)]
+
+
+def _base(session: Session, code: torch.Tensor) -> list[Fit]:
+    """Of the frequencies, from the second pair's sine and cosine at the second position: 1 / base^(2/d_model)."""
+    angle, d_model = torch.atan2(*code[2:4].unbind()).item(), len(code)
+    base = angle ** (-d_model / 2) if 0 < angle < 1 else 0.0
     if not 1 < base < 1e8 or abs(base / 10000 - 1) < 1e-6:
         return []
     if abs(base / session.settings["max_len"] - 1) < 1e-4:  # of float32's numbers
         return [[("P2", "its base is the longest length, not 10,000", {"angles": OF_LENGTH})]]
     form = f"its base is {base:.6g}, not 10,000"
-    width = result.output.shape[-1] * math.log(10000) / math.log(base)  # 10000^(2i/8) = (10^6)^(2i/12)
+    width = d_model * math.log(10000) / math.log(base)  # 10000^(2i/8) = (10^6)^(2i/12)
     is_whole = abs(width / max(round(width), 1) - 1) < 1e-5
     if is_whole and (base > 10000 or abs(base - round(base)) > 1e-3):
         form += f"; or {round(width)} is written in for d_model"
@@ -201,8 +214,13 @@ def _tidy(value: float) -> float:
 
 
 def _scale(session: Session, design: Recipe) -> list[Fit]:
-    """The factor of the scores that fits best, if one fits."""
+    """The factor of the scores that fits best, if one fits.
+
+    None where the right one nearly does: √d_k + 1e-8 divides like √d_k, as float32 sees it.
+    """
     design = session.candidate.explained or design
+    if session.error(design.with_({"scale": RIGHT.scale}), stop_above=NOISE) <= NOISE:
+        return []
     factor = factor_of_scores(lambda value: session.error(design.with_({"scale": repr(value)})))
     return [[("A1", f"multiplied by {factor:.6g}", {"scale": repr(factor)})]] if factor is not None else []
 

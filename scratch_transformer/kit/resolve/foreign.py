@@ -94,6 +94,12 @@ def why_not(thing: Any) -> str:
     return _why(thing, 0) if isinstance(thing, type) or inspect.isfunction(thing) else ""
 
 
+def keeps_a_state(thing: Any) -> str:
+    """That a class of modules is recurrent, or made of what is: given one word, it knows of those before; else ""."""
+    why = why_not(thing) if is_module_class(thing) else ""
+    return why if "recurrent" in why else ""
+
+
 def tests(thing: Any) -> bool:
     """Whether a class has tests, as unittest or pytest finds them: it may write text, or train, with a model."""
     is_class = isinstance(thing, type) and not issubclass(thing, nn.Module)

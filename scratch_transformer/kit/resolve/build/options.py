@@ -361,7 +361,7 @@ def numbers(wish: Wish, values: Values) -> list[Any]:
     """Of the settings that the name may mean; none that is whole where a fraction is wanted."""
     if not wish.is_required and settings_of(wish.name) == ("num_layers",) and "num_layers" not in values.own:
         return []  # of what has no layers, n=10000 is something else
-    means_nothing = not values.own.intersection(values.meanings(wish.name))
+    means_nothing = not {*values.own, "d_k"}.intersection(values.meanings(wish.name))
     if (means_nothing or wish.word in EITHER) and (heads := _heads_by_use(wish, values)):
         return heads
     try:

@@ -7,6 +7,7 @@ import builtins
 import inspect
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
@@ -73,7 +74,10 @@ class _Several(_Object):
 
 
 def of_writer(function: Any) -> Made | None:
-    """What the model of a method gives, or that of a function, of whose file one model alone gives such; else None."""
+    """What the model of a method gives, or that of a function, of whose file one model alone gives such; else None.
+
+    Of a file without any model it is a library's, which gives what is read of it.
+    """
     if not inspect.isfunction(function):
         return None
     read = {*function.__code__.co_names, *map(str, function.__code__.co_consts)}
@@ -82,8 +86,27 @@ def of_writer(function: Any) -> Made | None:
         return _returned(owner, read)
     values = vars(inspect.getmodule(function) or builtins).values()
     models = [v for v in values if is_module_class(v) and v.__module__ == function.__module__]
+    if not models:
+        return _read_of_a_call(function)
     made = [one for one in (_returned(model, read) for model in models) if one is not None]
     return made[0] if len({*made}) == 1 and read & {*made[0].fields} else None
+
+
+def _read_of_a_call(function: Any) -> Made | None:
+    """The scores that a function reads of what its model gives, model(ids).logits, and what else it reads of that."""
+    nodes, taken = nodes_of(function), {*inspect.signature(function).parameters}
+    calls = [n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in taken]
+    given = [n for n in nodes if isinstance(n, ast.Assign) and any(n.value is call for call in calls)]
+    names = {ast.unparse(target) for one in given for target in one.targets}
+    read = [
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and not hasattr(Tensor, node.attr)
+        and (any(node.value is call for call in calls) or ast.unparse(node.value) in names)
+    ]
+    fields = tuple(dict.fromkeys(read))
+    return Made(SimpleNamespace, fields) if any(SCORES.search(name.lower()) for name in fields) else None
 
 
 def _returned(owner: type, read: set[str]) -> Made | None:
