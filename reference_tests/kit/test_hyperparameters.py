@@ -5,7 +5,9 @@ import inspect
 
 import pytest
 
+from reference_tests.kit.learners.checked import check_text
 from scratch_transformer.kit.discover import hyperparameters, standins
+from scratch_transformer.kit.report.finding import FINE
 from scratch_transformer.kit.resolve.build import config
 from scratch_transformer.kit.resolve.build.values import Values
 from scratch_transformer.kit.resolve.names.inputs import first_or_last
@@ -220,3 +222,28 @@ def test_ids_of_words_that_no_text_has_are_known_beside_those_of_padding_and_of_
     ids = [found.pad_idx, found.sos_idx, found.eos_idx, found.unk_idx, found.src_unk_id, found["mask_token_id"]]
     assert ids == [0, 1, 2, 3, 3, 3]
     assert found.get("unknown_words") is None  # no id
+
+
+TOLD_OF_SEGMENTS = """
+class Encoder(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.words = nn.Embedding(config.n_vocab, config.d_model)
+        self.places = nn.Embedding(config.n_seq, config.d_model)
+        self.segments = nn.Embedding(config.n_seg_type, config.d_model)
+        layer = nn.TransformerEncoderLayer(config.d_model, config.n_head, config.d_ff, config.dropout, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, config.n_layer, enable_nested_tensor=False)
+
+    def forward(self, inputs, segments):
+        hidden = inputs.eq(self.config.i_pad)
+        places = torch.arange(inputs.size(1)).expand_as(inputs)
+        x = self.words(inputs) + self.places(places) + self.segments(segments)
+        return self.layers(x, src_key_padding_mask=hidden)
+"""
+
+
+@pytest.mark.parametrize("name", ["n_seg_type", "num_segments"])
+def test_a_config_knows_how_many_segments_there_are(name, tmp_path):
+    found = check_text(TOLD_OF_SEGMENTS.replace("n_seg_type", name), tmp_path)["Encoder"]
+    assert found.verdict in FINE, found

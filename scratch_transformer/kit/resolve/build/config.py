@@ -53,6 +53,8 @@ CAUSAL = re.compile(r"(is|use)?causal(mask|attention|attn)?")
 """A flag of what writes, in all likelihood: what hides nothing has no use for one."""
 INITIAL = re.compile(r"init\w*(range|std|scale|gain|var)|^std$|stddev")
 """How far initial weights are from zero."""
+SEGMENTS = re.compile(r"(n|num|max|numberof)?(seg(ment)?s?(types?)?|tokentypes?)(num|size)?")
+"""How many segments a token may be of: a first and a second sentence, as BERT has them."""
 FILE = re.compile(r"^path|path$")
 ENDINGS = ("config", "args", "hparams", "params", "cfg", "hyperparameters", "hyperparams")
 SECTIONS = (
@@ -157,6 +159,8 @@ class Config(dict):
             return None
         if INITIAL.search(word):
             return 0.02
+        if SEGMENTS.fullmatch(word):
+            return 2
         if FLAG.match(word) or is_flag_by_name(name):
             return CAUSAL.fullmatch(word) is not None
         if FILE.search(word):
