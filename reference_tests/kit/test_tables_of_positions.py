@@ -724,3 +724,21 @@ def test_another_base_of_what_is_added_to_words_is_named(base, forms, power, tmp
         found = check_text(text, tmp_path)["WordsAndPlaces"]
     assert [one.form for one in found.mistakes if one.id == "P2"] == forms, found
     assert (found.verdict != "unknown mismatch") and [*found.severe] == ["P2"] * len(forms), found
+
+
+LEARNED = """
+class TransformerEmbedding(nn.Module):
+    def __init__(self, n_vocab, width, longest):
+        super().__init__()
+        self.words, self.places = nn.Embedding(n_vocab, width), nn.Embedding(longest + 1, width)
+
+    def forward(self, ids):
+        return self.words(ids) + self.places(torch.arange(ids.shape[1]) + FIRST)
+"""
+
+
+@pytest.mark.parametrize("first, ids", [("0", []), ("1", ["P9"])])
+def test_rows_that_are_learned_may_be_counted_from_one(first, ids, tmp_path):
+    with time_to_look(1):
+        found = check_text(LEARNED.replace("FIRST", first), tmp_path)["TransformerEmbedding"]
+    assert found.verdict in FINE and [id for id in found.ids if id == "P9"] == ids, found

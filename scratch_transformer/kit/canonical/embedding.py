@@ -56,13 +56,18 @@ class Positions(nn.Module):
             raise ValueError(f"a sequence of {length} tokens is longer than max_len={self.max_len}")
         rows = length + (recipe.position_axis == "length")
         waves = recipe if recipe.angles != OF_LENGTH else recipe.with_({"angles": repr(float(self.max_len))})
-        pe = self.weight[:rows] if recipe.positions == "learned" else sinusoids(rows, self.d_model, waves).to(x)
+        pe = self._learned(rows) if recipe.positions == "learned" else sinusoids(rows, self.d_model, waves).to(x)
         pe = pe if recipe.step_positions == "right" else pe[counted(length, recipe).clamp(max=len(pe) - 1)]
         pe = {"none": pe[:1], "length": pe[length:]}.get(recipe.position_axis, pe).unsqueeze(1 - axis)
         x = scaled(x, recipe.input_scale)
         x = x + x if recipe.adding == "twice" else x
         pe = pe + pe if recipe.adding == "positions twice" else pe
         return x * pe if recipe.adding == "multiplied" else x + pe
+
+    def _learned(self, rows: int) -> Tensor:
+        """Counted from the recipe's first position, as far as there are such rows."""
+        places = torch.arange(rows) + self.recipe.first_position
+        return self.weight[places.clamp(max=self.max_len - 1)]
 
 
 def sinusoids(length: int, d_model: int, recipe: Recipe) -> Tensor:

@@ -49,9 +49,9 @@ def window_of(session: Session, recipe: Recipe) -> int | None:
     return span if within is not None and distance(output, within, probe) <= ROUNDED else None
 
 
-def long(session: Session) -> Probe | None:
-    """The ids or tokens of a probe again and again; None of what is given others, too."""
-    length = min(int(session.settings.get("max_len", LONG)), LONG)
+def long(session: Session, first: int = 0) -> Probe | None:
+    """The ids or tokens of a probe again and again; None of what is given others, too. first: its first position."""
+    length = min(int(session.settings.get("max_len", LONG)) - first, LONG)
     inputs: dict[str, Any] = {}
     for name, value in session.ran[0].probe.inputs.items():
         if "mask" in name:
@@ -67,7 +67,7 @@ def long(session: Session) -> Probe | None:
 
 def _at_length(session: Session, recipe: Recipe) -> tuple[Probe, Tensor, Tensor] | None:
     """The probe, what it gives, and what the recipe does; None where one of them gives nothing, or another shape."""
-    probe = long(session)
+    probe = long(session, recipe.first_position if recipe.positions == "learned" else 0)
     if probe is None:
         return None
     session.candidate.load(session.asked)
