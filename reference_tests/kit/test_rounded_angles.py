@@ -74,3 +74,23 @@ def rope_table(dim, max_len, theta=10000.0, dtype=torch.float32):
     return angles.cos(), angles.sin()
 """
     assert check_text(text, tmp_path)["rope_table"].verdict == "matches the builtin"
+
+
+BOTH = """
+def add_rope_embeddings(q, k):
+    b, s, d = q.shape
+    angles = torch.arange(s)[:, None] / 10000 ** (torch.arange(0, d // 2) / WIDTH)
+    cos, sin = (t.repeat_interleave(2, dim=-1)[None] for t in (angles.cos(), angles.sin()))
+
+    def turned(x):
+        first, second = x.reshape(b, s, d // 2, 2).unbind(-1)
+        return torch.stack((-second, first), dim=-1).reshape(b, s, d)
+
+    return q * cos + turned(q) * sin, k * cos + turned(k) * sin
+"""
+
+
+@pytest.mark.parametrize("width, is_right", [("(d // 2)", True), ("d // 2", False)])
+def test_what_turns_queries_and_keys_that_are_in_no_heads(width, is_right, tmp_path):
+    result = check_text(BOTH.replace("WIDTH", width), tmp_path)["add_rope_embeddings"]
+    assert (result.verdict == "matches the builtin") == is_right and not result.problem, result

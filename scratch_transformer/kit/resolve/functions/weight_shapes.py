@@ -38,7 +38,7 @@ def shapes(
         for turned in (is_torchs, not is_torchs):  # q_proj_weight is nn.Linear's, W_q is multiplied as it is
             found: Shapes = {}
             for unit in units:
-                h = int(settings["num_heads"]) if per_head and unit in attention else 0
+                h = int(settings.get("num_heads", 0)) if per_head and unit in attention else 0
                 path = moved.get(unit.path, "") + unit.path
                 found |= _of_unit(unit, path, sizes[unit.path], turned, h)
             if found not in seen:
