@@ -448,3 +448,61 @@ def test_a_block_of_one_sublayer_is_an_attention_with_its_norm(removed, is_right
     assert {name: one.verdict in FINE for name, one in results.items()} == {
         **dict.fromkeys(("MultiHeadAttention", "FeedForward"), True), **dict.fromkeys(kinds, is_right),
     }  # fmt: skip
+
+
+OF_THREE = """
+class Config:
+    n_embd, n_heads, dim, d_ff = 12, 3, 12, 17
+
+
+class Attention(nn.Module):
+    def __init__(self, args, is_causal=False):
+        super().__init__()
+        self.heads, self.is_causal = args.n_heads, is_causal
+        self.q, self.k, self.v, self.out = (nn.Linear(args.n_embd, args.dim) for _ in range(4))
+
+    def forward(self, q, k, v):
+        B, T, _ = q.shape
+        split = lambda x: x.view(B, LENGTH, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+        q, k, v = split(self.q(q)), split(self.k(k)), split(self.v(v))
+        x = F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal)
+        return self.out(x.transpose(1, 2).flatten(2))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, args: Config):
+        super().__init__()
+        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(args.n_embd) for _ in range(3))
+        self.masked_attention, self.attention = Attention(args, is_causal=True), Attention(args)
+        self.ffn = nn.Sequential(nn.Linear(args.dim, args.d_ff), nn.ReLU(), nn.Linear(args.d_ff, args.dim))
+
+    def forward(self, x, enc_out):
+        x = self.norm1(x)
+        x = x + self.masked_attention(x, x, x)
+        x = self.norm2(x)
+        h = x + self.attention(x, enc_out, enc_out)
+        return h + self.ffn(self.norm3(h))
+
+
+class Decoder(nn.Module):
+    def __init__(self, args: Config):
+        super().__init__()
+        self.layers = nn.ModuleList([DecoderLayer(args) for _ in range(2)])
+        self.norm = nn.LayerNorm(args.n_embd)
+
+    def forward(self, x, enc_out):
+        for layer in self.layers:
+            x = layer(x, enc_out)
+        return self.norm(x)
+"""
+
+
+@pytest.mark.parametrize("length, others", [("-1", []), ("T", ["A35"])])
+def test_two_of_three_sublayers_may_have_their_norm_on_the_residual_path(length, others, tmp_path):
+    """Even where nothing else can be compared than a source and a target of one length; dim beside n_embd is as wide."""
+    results = check_text(OF_THREE.replace("LENGTH", length), tmp_path)
+    layer, stack = results["DecoderLayer"], results["Decoder"]
+    found = {named.id: named.form for named in layer.mistakes if named.severity == "mistake" and named.id != "B6"}
+    assert found == {"B2": "norm(x) + f(norm(x)), in the first and the second sublayer"}
+    assert {*others} <= {*layer.inherited}
+    assert stack.verdict == "mistake" and {"B2", *others} <= {*stack.inherited}, stack

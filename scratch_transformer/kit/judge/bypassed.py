@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from typing import Any
 
 from torch import nn
 
 from scratch_transformer.kit.definitions import nodes_of
 from scratch_transformer.kit.syntax import is_of_self, names_within, nodes_in
+
+NORM = re.compile(r"(?i)norm|ln_?\d*$")
 
 
 def bypassed(module: nn.Module | None) -> tuple[int, ...]:
@@ -35,3 +38,19 @@ def _goes_round(given: ast.expr) -> bool:
     if not isinstance(given, ast.Lambda) or len(given.args.args) != 1 or not isinstance(given.body, ast.Call):
         return False
     return given.args.args[0].arg not in names_within(given.body)
+
+
+@functools.lru_cache(maxsize=1024)
+def kept(cls: type) -> tuple[int, ...]:
+    """The numbers of the norms, from 1 on, whose output takes the place of what they normalize: x = self.norm2(x)."""
+    forward = next((n for n in nodes_of(cls, ast.FunctionDef) if n.name == "forward"), None)
+    norms = [
+        call for call in nodes_in(forward, ast.Call) if is_of_self(call.func) and NORM.search(ast.unparse(call.func))
+    ]
+    norms.sort(key=lambda call: (call.lineno, call.col_offset))
+    set_again = {
+        id(node.value)
+        for node in nodes_in(forward, ast.Assign)
+        if isinstance(node.value, ast.Call) and [ast.unparse(node.targets[0])] == [*map(ast.unparse, node.value.args)]
+    }
+    return tuple(number for number, call in enumerate(norms, 1) if id(call) in set_again)

@@ -408,9 +408,10 @@ def _unsteady(session: Session) -> str:
 def in_both(first: Finding, second: Finding) -> Finding:
     """One mistake around two of three sublayers, as one."""
     entries = tuple(first.mistake.changes.get(first.form, first.entries).items())
-    if not entries or first.form:
+    if not entries:
         return first
     form = IN_BOTH.format(*(PARTS[one.part].removesuffix(" sublayer") for one in (first, second)))
+    form = f"{first.form}, {form}" if first.form else form
     return replace(first, form=form, part="", entries={"parts": ((first.part, entries), (second.part, entries))})
 
 

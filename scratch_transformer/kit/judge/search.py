@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scratch_transformer.kit import clock
-from scratch_transformer.kit.judge.bypassed import bypassed
+from scratch_transformer.kit.judge.bypassed import bypassed, kept
 from scratch_transformer.kit.judge.designs import (
     Design,
     against,
@@ -327,9 +327,9 @@ def _in_sublayers(
     yield from single
     yield from ((*known, *c) for c in single if known and compatible((*known, *c)))
     likely = [c for c in single if c[0].id in (*ORDERS, "B14")]
-    pairs = [(c[0], d[0]) for c, d in itertools.combinations(likely, 2)]
+    pairs = [(c[0], d[0]) for c, d in itertools.combinations(likely, 2) if c[0].part != d[0].part]
     # each in its own way
-    yield from ((c, d) for c, d in pairs if c.part != d.part and (c.id, c.form) != (d.id, d.form))
+    yield from ((c, d) for c, d in pairs if (c.id, c.form) != (d.id, d.form))
 
 
 def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change, ...]]:
@@ -337,6 +337,15 @@ def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change,
     several = [change for change in changes if OF_SUBLAYERS & {name for name, _ in change.entries}]
     for change in (*several, Change("B1", "", (("norm_order", "post"),))):
         yield from in_a_sublayer(kind, (change,))
+
+
+def of_kept_norms(kind: str, module: Any) -> tuple[Change, ...]:
+    """B2 around those sublayers alone whose norm's output takes the place of what it normalizes; () if around all."""
+    places, numbers = SUBLAYERS.get(kind, ()), kept(type(module))
+    if not 1 < len(numbers) < len(places) or numbers[-1] > len(places):
+        return ()
+    form, entries = next(iter(MISTAKES["B2"].changes.items()))
+    return tuple(Change("B2", form, tuple(entries.items()), part=places[number - 1]) for number in numbers)
 
 
 def of_bare_sublayers(
@@ -386,8 +395,18 @@ def _explained(session: Session, changes: Sequence[Change]) -> tuple[Change, ...
     of_all = [c for c in changes if not c.part and not {*c.entries} <= unseen]
     whole = [c for c in of_all if all(getattr(recipe, n) == v for n, v in c.entries)]
     there = [c for c in whole if any(v != getattr(right, n) for n, v in c.entries)]
-    largest = [c for c in there if c.entries and not any(set(c.entries) < set(other.entries) for other in there)]
-    return tuple({c.entries: c for c in reversed(largest)}.values())
+    of_sublayers = [
+        replace(c, part=part)
+        for part, own in recipe.parts
+        for c in _largest([c for c in of_all if {*c.entries} <= {*own}])
+    ]
+    return (*_largest(there), *of_sublayers)
+
+
+def _largest(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Those that no other contains; of several that change the same, the first."""
+    found = [c for c in changes if c.entries and not any(set(c.entries) < set(other.entries) for other in changes)]
+    return tuple({c.entries: c for c in reversed(found)}.values())
 
 
 def subsets(changes: Sequence[Change]) -> list[tuple[Change, ...]]:

@@ -24,6 +24,7 @@ from scratch_transformer.kit.judge.search import (
     compatible,
     evident,
     of_bare_sublayers,
+    of_kept_norms,
     of_parts,
     of_sublayers,
     on_their_sides,
@@ -109,7 +110,8 @@ class Trial:
             of_one = [c for some in known[:1] for c in apart(self.kind.name, some) if self.kind.name in DECODERS]
             round_norms = bypassed(candidate.module)
             bare = of_bare_sublayers(self.kind.name, self.shapes, missing, round_norms) if round_norms else ()
-            besides = [(*some, *c) for c in bare for some in (*known[:1], ()) if compatible((*some, *c))]
+            several = [*bare, *filter(None, [of_kept_norms(self.kind.name, candidate.module)])]
+            besides = [(*some, *c) for c in several for some in (*known[:1], ()) if compatible((*some, *c))]
             combinations = [besides, known[:1], [(*c, *sure) for c in self._of_sides], known[1:], alone, of_one]
         else:
             changes = changes_of(self.kind)

@@ -174,11 +174,13 @@ class Values:
     def _second(self, names: Sequence[str]) -> tuple[str, ...]:
         """Of two widths, input_dim and feature_dim, and none that is said to be in between, the second is that.
 
-        Not d_model beside input_dim: that says which it is.
+        Not d_model beside input_dim: that says which it is. Nor dim beside n_embd: configs have both for one width.
         """
         wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words]
         known = {s for name in names for s in settings_of(name)} & {"d_ff", "d_ff/d_model"}
         if len(wide) < 2 or known or settings_of(wide[-1]) != ("d_model",) or "model" in words(wide[-1]):
+            return ()
+        if {plain(name) for name in wide} == {"nembd", "dim"}:
             return ()
         self.names["d_model"] = wide[0]
         return (wide[-1],)
