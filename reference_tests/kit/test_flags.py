@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.report.finding import FINE
 
 pytestmark = pytest.mark.long
 
@@ -108,3 +109,75 @@ def test_a_layer_stops_with_the_mask_of_its_attention(tmp_path):
     results = check_text(part.replace("mask=None", "mask") + LAYER, tmp_path)
     assert "A31" in results["MultiHeadAttention"].ids
     assert "A31" in results["EncoderLayer"].inherited
+
+
+BEHIND_A_FLAG = """
+def attention(q, k, v, is_causal=False, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))
+    if FLAG:
+        scores = scores.masked_fill(mask[..., : k.size(-2)] == 0, float("-inf"))
+    return scores.softmax(-1) @ v
+"""
+
+
+@pytest.mark.parametrize("flag, ids", [("is_causal", []), ("False", ["A24"])])
+def test_a_mask_that_is_looked_at_with_a_flag_alone_is_given_with_that(flag, ids, tmp_path):
+    assert check_text(BEHIND_A_FLAG.replace("FLAG", flag), tmp_path)["attention"].severe == ids
+
+
+TOLD_TO_SCALE = """
+class Attention(nn.Module):
+    def __init__(self, nx, n_head, scale=False):
+        super().__init__()
+        self.n_head, self.scale = n_head, scale
+        self.c_attn, self.c_proj = nn.Linear(nx, 3 * nx), nn.Linear(nx, nx)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = (y.view(B, T, self.n_head, -1).transpose(1, 2) for y in self.c_attn(x).chunk(3, -1))
+        w = q @ k.transpose(-1, -2)
+        if self.scale:
+            w = w / math.sqrt(v.size(-1))
+        return self.c_proj((w.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class MLP(nn.Module):
+    def __init__(self, n_state, config):
+        super().__init__()
+        nx = config.n_embd
+        self.c_fc, self.c_proj = nn.Linear(nx, n_state), nn.Linear(n_state, nx)
+
+    def forward(self, x):
+        return self.c_proj(F.gelu(self.c_fc(x)))
+
+
+class Block(nn.Module):
+    def __init__(self, config, scale=False):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(config.n_embd), nn.LayerNorm(config.n_embd)
+        self.attn, self.mlp = Attention(config.n_embd, config.n_head, scale), MLP(4 * config.n_embd, config)
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Model(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.h = nn.ModuleList([BLOCKS for _ in range(config.n_layer)])
+
+    def forward(self, x):
+        for block in self.h:
+            x = block(x)
+        return x
+"""
+
+
+@pytest.mark.parametrize("blocks, ids", [("Block(config, scale=True)", []), ("Block(config)", ["A1"])])
+def test_a_flag_without_which_nothing_is_scaled_is_what_the_model_tells_it(blocks, ids, tmp_path):
+    """Through the layer that hands it on; of two widths, n_state is the one in between."""
+    results = check_text(TOLD_TO_SCALE.replace("BLOCKS", blocks), tmp_path)
+    assert results["Attention"].severe == results["Block"].inherited[: len(ids)] == ids, results["Block"]
+    assert {results[name].verdict == "mistake" for name in ("Attention", "Block")} == {bool(ids)}
+    assert results["MLP"].verdict in FINE

@@ -296,11 +296,20 @@ class DecoderLayer(nn.Module):
 """
 
 
+@pytest.mark.parametrize("optional", [False, True])
 @pytest.mark.parametrize("name, kept", [("pad_mask", "pad_mask.unsqueeze(-1)"), ("non_pad_mask", "non_pad_mask")])
 @pytest.mark.parametrize("cross, ids", [("dec_enc_attn_mask", []), ("torch.zeros_like(dec_enc_attn_mask)", ["A22"])])
-def test_masks_that_tokens_are_multiplied_with_are_told_from_those_of_scores(name, kept, cross, ids, tmp_path):
+def test_masks_that_tokens_are_multiplied_with_are_told_from_those_of_scores(
+    name, kept, cross, ids, optional, tmp_path
+):
     """1 for words, and with a dimension for features or without; the others are 1 where scores are hidden."""
-    text = MULTIPLIED.replace("NAME", name).replace("KEPT", kept).replace("CROSS", cross)
+    text = MULTIPLIED.replace("KEPT", kept).replace("CROSS", cross)
+    others = (
+        "NAME=None, self_attn_mask=None, dec_enc_attn_mask=None"
+        if optional
+        else "NAME, self_attn_mask, dec_enc_attn_mask"
+    )
+    text = text.replace("NAME, self_attn_mask, dec_enc_attn_mask", others).replace("NAME", name)
     result = check_text(text, tmp_path)["DecoderLayer"]
     assert (result.verdict in FINE, result.severe) == (not ids, ids), result
     assert any(f"Its {name} was 1 for all tokens" in limit for limit in result.limits)

@@ -499,7 +499,7 @@ class Decoder(nn.Module):
 
 @pytest.mark.parametrize("length, others", [("-1", []), ("T", ["A35"])])
 def test_two_of_three_sublayers_may_have_their_norm_on_the_residual_path(length, others, tmp_path):
-    """Even where nothing else can be compared than a source and a target of one length; dim beside n_embd is as wide."""
+    """Even where nothing can be compared but a source and a target of one length; dim beside n_embd is as wide."""
     results = check_text(OF_THREE.replace("LENGTH", length), tmp_path)
     layer, stack = results["DecoderLayer"], results["Decoder"]
     found = {named.id: named.form for named in layer.mistakes if named.severity == "mistake" and named.id != "B6"}

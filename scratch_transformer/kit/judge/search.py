@@ -341,7 +341,8 @@ def of_sublayers(kind: str, changes: Sequence[Change]) -> Iterator[tuple[Change,
 
 def of_kept_norms(kind: str, module: Any) -> tuple[Change, ...]:
     """B2 around those sublayers alone whose norm's output takes the place of what it normalizes; () if around all."""
-    places, numbers = SUBLAYERS.get(kind, ()), kept(type(module))
+    cls: Any = type(module)
+    places, numbers = SUBLAYERS.get(kind, ()), kept(cls)
     if not 1 < len(numbers) < len(places) or numbers[-1] > len(places):
         return ()
     form, entries = next(iter(MISTAKES["B2"].changes.items()))

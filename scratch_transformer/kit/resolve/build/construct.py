@@ -19,7 +19,7 @@ from torch import nn
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import is_module_class, namespace_of, parameters_of
 from scratch_transformer.kit.judge.frames import frames_of, nodes_at
-from scratch_transformer.kit.resolve.build import config, options, tokenizer
+from scratch_transformer.kit.resolve.build import config, options, tokenizer, told_flags
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
@@ -189,6 +189,8 @@ def attempts(
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
         if takes_memory and not found and parameter.default is False and CROSSING.search(parameter.name):
             found = [True, False]
+        if not found and told_flags.scales(cls, parameter):
+            found = [True]
         if found:
             choices[parameter.name] = found
         elif parameter.default is parameter.empty:

@@ -177,6 +177,9 @@ class Values:
         Not d_model beside input_dim: that says which it is. Nor dim beside n_embd: configs have both for one width.
         """
         wide = [n for n in names if settings_of(n)[:1] == ("d_model",) and n not in self._words]
+        wide.sort(
+            key=lambda name: plain(name) != "nembd"
+        )  # n_state may be what is told first, and a config's read last
         known = {s for name in names for s in settings_of(name)} & {"d_ff", "d_ff/d_model"}
         if len(wide) < 2 or known or settings_of(wide[-1]) != ("d_model",) or "model" in words(wide[-1]):
             return ()

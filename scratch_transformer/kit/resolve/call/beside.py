@@ -121,6 +121,13 @@ class Lengths(PerCall):
 
 
 @dataclass(frozen=True)
+class WithMask:
+    """A flag that is True where any of these masks is given."""
+
+    masks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Segments(PerCall):
     """All tokens are of the first segment: zeros of shape (B, T)."""
 

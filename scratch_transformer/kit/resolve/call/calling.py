@@ -7,7 +7,7 @@ import inspect
 import itertools
 import linecache
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -202,6 +202,8 @@ def plans(
     others = [p for p in others if p.name not in extra]
     arguments, constants = _by_name(others, tensors, settings)
     masks = _mask_parameters(mask_like, inputs)
+    may_hide = tuple(p.name for p in mask_like)
+    constants |= dict.fromkeys(_guards(others, may_hide, function), beside.WithMask(may_hide))
     swapped = _swapped(arguments)
     last: list[Plan] = []
     for some in ([arguments, swapped], [_by_position(others, tensors), _of_outputs(arguments)]):
@@ -290,11 +292,26 @@ def _tables_of_positions(table: Tensor) -> list[Any]:
 
 
 def _kept(masks: list[inspect.Parameter], function: Any) -> tuple[list[str], list[inspect.Parameter]]:
-    """The masks that tokens are multiplied with, x * non_pad_mask, and the others, if there are any."""
-    required, code = [p for p in masks if p.default is p.empty], source_of(inspect.unwrap(function))
+    """The masks that tokens are multiplied with, x * non_pad_mask, and the others, if there are any.
+
+    One that may be left out is none of them where that is asked.
+    """
+    code = source_of(inspect.unwrap(function))
+    required = [
+        p for p in masks if p.default is p.empty or not re.search(rf"\b{p.name} is (not )?None|if {p.name}\b", code)
+    ]
     of_padding = [p.name for p in required if "pad" in plain(p.name) or KEEPING.search(plain(p.name))]
     kept = [n for n in of_padding if re.search(rf"\*=? *{n}\b|\b{n}(\.\w+\([^()]*\)|\[[^\]]*\])* *\*(?!\*)", code)]
     return (kept, [p for p in masks if p.name not in kept]) if len(kept) < len(masks) else ([], masks)
+
+
+def _guards(parameters: Iterable[inspect.Parameter], masks: Sequence[str], function: Any) -> list[str]:
+    """Flags, False by default, without which no mask is looked at: if is_causal: scores.masked_fill(mask == 0, …)."""
+    flags = [p.name for p in parameters if p.default is False]
+    read = {id(node) for node in nodes_of(function, ast.Name) if node.id in masks} if flags else set()
+    asked = [(ast.unparse(node.test), node.body) for node in nodes_of(function, ast.If)]
+    within = {test: {id(one) for line in body for one in ast.walk(line)} for test, body in asked if test in flags}
+    return [name for name, inside in within.items() if read and read <= inside]
 
 
 def _is_only_returned(name: str, function: Any) -> bool:

@@ -116,7 +116,11 @@ class Plan:
             if isinstance(value, beside.Counted):
                 given[parameter] = value.among(self._turned(inputs["target"]))
         _check_equal(inputs, set(self.arguments.values()))
-        return given | self._masks(inputs)
+        given |= self._masks(inputs)
+        for parameter, value in self.constants.items():
+            if isinstance(value, beside.WithMask):
+                given[parameter] = any(given.get(name) is not None for name in value.masks)
+        return given
 
     def _size(self, parameter: str, inputs: Mapping[str, Any]) -> tuple[int, int]:
         """B, and the length that a parameter counts: positions by their side, one more if the last word is left out."""
