@@ -304,12 +304,9 @@ def test_masks_that_tokens_are_multiplied_with_are_told_from_those_of_scores(
 ):
     """1 for words, and with a dimension for features or without; the others are 1 where scores are hidden."""
     text = MULTIPLIED.replace("KEPT", kept).replace("CROSS", cross)
-    others = (
-        "NAME=None, self_attn_mask=None, dec_enc_attn_mask=None"
-        if optional
-        else "NAME, self_attn_mask, dec_enc_attn_mask"
-    )
-    text = text.replace("NAME, self_attn_mask, dec_enc_attn_mask", others).replace("NAME", name)
+    own = "self_attn_mask, dec_enc_attn_mask"
+    others = f"{own}, NAME=None" if optional else f"NAME, {own}"
+    text = text.replace(f"NAME, {own}", others).replace("NAME", name)
     result = check_text(text, tmp_path)["DecoderLayer"]
     assert (result.verdict in FINE, result.severe) == (not ids, ids), result
     assert any(f"Its {name} was 1 for all tokens" in limit for limit in result.limits)
