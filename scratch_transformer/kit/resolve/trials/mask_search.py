@@ -185,7 +185,9 @@ def _beside_queries(
 
 
 def _square(parameter: str, name: str) -> list[dict[str, tuple[str, Form]]]:
-    """A mask of one row, which what takes it makes rows of too: of as many queries as keys."""
+    """A mask of one row, which what takes it makes rows of too: of as many queries as keys, which no memory has."""
+    if name == "memory_mask":
+        return []
     return [{parameter: (name, Form(polarity, SQUARE))} for polarity in POLARITIES]
 
 
