@@ -521,7 +521,7 @@ BARE = re.compile(r"rms_?norm|layer_norm$|^normalize$", re.IGNORECASE)
 
 
 def _has_bare_norms(thing: Any) -> bool:
-    """Whether its code calls a normalization, or it has one, without weights."""
+    """Whether its code calls a normalization, or it has one, without weights; or makes one anew in every call."""
     if not isinstance(thing, nn.Module):
         return False
     norms = [part for part in thing.modules() if "norm" in type(part).__name__.lower()]
@@ -533,8 +533,10 @@ def _has_bare_norms(thing: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _names_a_bare_norm(cls: type) -> bool:
-    names = {name for one in (cls, *leads_to(cls)) for name in names_in(one)}
-    return any(BARE.search(name) and name.islower() for name in names)
+    reached = (cls, *leads_to(cls))
+    names = {name for one in reached for name in names_in(one)}
+    made = {name for one in reached if isinstance(one, type) for name in names_in(vars(one).get("forward"))}
+    return any(BARE.search(name) and name.islower() for name in names) or bool(made & {"LayerNorm", "RMSNorm"})
 
 
 def _is_given_future(kind: Kind, plan: Plan) -> bool:
