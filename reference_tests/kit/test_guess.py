@@ -139,6 +139,20 @@ def of_an_output(self, x, sublayer_output):
     return x + self.dropout(sublayer_output)
 
 
+def of_two_sentences(self, x, seg, mask):
+    return self.blocks(self.token_embedding(x) + self.segment_embedding(seg), mask)
+
+
+def of_one_sentence(self, x, seq, mask):
+    return self.blocks(self.token_embedding(x) + seq, mask)
+
+
+@pytest.mark.parametrize("forward, encodes", [(of_two_sentences, True), (of_one_sentence, False)])
+def test_what_is_told_which_sentence_a_token_is_of_reads_both(forward, encodes):
+    found = guess.kinds_of("MyGPT", named("MyGPT", {"__init__": with_embedding, "forward": forward}), KINDS)
+    assert found and ("TokenEncoder" in found[: found.index("DecoderOnly")]) == encodes
+
+
 def test_several_linear_layers_are_no_linear_layer():
     assert guess.kinds_of("DenseReluDense", DenseReluDense, KINDS)[0] == "FeedForward"
 

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import leads_to, names_in, parameters_called
 from scratch_transformer.kit.kind import NETWORKS, Kind
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.fitness import fitness, names_within, takes, takes_mask
+from scratch_transformer.kit.resolve.names.inputs import is_segment
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 
@@ -71,13 +72,19 @@ def _with_tables_and_readers(best: list[str], word: str, thing: type) -> list[st
         best = first(best, ["PositionalEncoding"])  # a table that is looked up by position
     if "PositionalEncoding" in best and {"Embedding", "sin", "cos"} <= names:
         best = first(best, ["EmbeddingWithPositions"])  # which is given ids
-    if "DecoderOnly" in best and ("bert" in word or (ENCODES.search(word) and takes_mask(thing))):
+    encodes = "bert" in word or (ENCODES.search(word) and takes_mask(thing)) or _is_told_segments(thing)
+    if "DecoderOnly" in best and encodes:
         best = [kind for kind in best if kind != "TokenEncoder"]
         best.insert(best.index("DecoderOnly"), "TokenEncoder")  # BertModel
     return best
 
 
 # ---- What a class is ----
+
+
+def _is_told_segments(thing: type) -> bool:
+    """Which of two sentences a token is of, as what reads both is told, and what writes is not."""
+    return any(is_segment(parameter.name) for parameter in parameters_called(thing))
 
 
 def is_told(thing: Any, setting: str) -> bool:
