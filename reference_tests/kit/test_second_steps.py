@@ -48,8 +48,17 @@ NOT_IN_TRAINING = "keys, values = k, v\n        if not self.training:\n         
 )
 
 
+LOG_PROBS = """
+@torch.inference_mode()
+def log_probs(model, ids):
+    logits = model(ids)
+    return -F.cross_entropy(input=logits.transpose(1, 2), target=ids, reduction="none")
+"""
+
+
 @pytest.mark.parametrize(("keeps", "after", "severity"), [
-    (WRITES, TRAINS, "mistake"), (WRITES, "", "note"), (DETACHED, TRAINS, ""), (NOT_IN_TRAINING, TRAINS, ""),
+    (WRITES, TRAINS, "mistake"), (WRITES, "", "note"), (WRITES, LOG_PROBS, "note"),
+    (DETACHED, TRAINS, ""), (NOT_IN_TRAINING, TRAINS, ""),
 ])  # fmt: skip
 def test_a_cache_that_keeps_graphs_is_named_where_something_trains(keeps, after, severity, tmp_path):
     text = CACHED.replace("KEEPS", keeps) + after

@@ -2,11 +2,13 @@
 
 import importlib
 import importlib.metadata
+import importlib.util
 import sys
 
 import pytest
 import torch
 
+from reference_tests.kit.learners.checked import reported, written
 from scratch_transformer.kit.definitions import is_own
 from scratch_transformer.kit.discover import standins
 from scratch_transformer.kit.discover.load import _sentence
@@ -207,3 +209,34 @@ def test_what_lacks_a_package_is_told_by_its_name(tmp_path, monkeypatch):
     with pytest.raises(ModuleNotFoundError) as raised:
         importlib.import_module("nothing_of_this_name")
     assert _sentence(raised.value).startswith("it imports nothing_of_this_name, which is not")
+
+
+OVER_PROCESSES = """
+import fairscale.nn.model_parallel.initialize as fs_init
+from fairscale.nn.model_parallel.layers import ColumnParallelLinear, RowParallelLinear
+
+
+class FeedForward(nn.Module):
+    def __init__(self, dim, hidden_dim):
+        super().__init__()
+        part = hidden_dim // fs_init.get_model_parallel_world_size()
+        self.w1 = ColumnParallelLinear(dim, part, bias=False, gather_output=False, init_method=lambda x: x)
+        self.w2 = RowParallelLinear(part, dim, bias=False, input_is_parallel=True, init_method=lambda x: x)
+        self.w3 = ColumnParallelLinear(dim, part, bias=False, gather_output=False, init_method=lambda x: x)
+
+    def forward(self, x):
+        return self.w2(GATE)
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("fairscale") is not None, reason="fairscale is installed, and not stood for"
+)
+@pytest.mark.parametrize(
+    "gate, is_right", [("F.silu(self.w1(x)) * self.w3(x)", True), ("self.w1(x) * self.w3(x)", False)]
+)
+def test_layers_that_are_spread_over_processes_are_those_of_one(gate, is_right, tmp_path):
+    report = reported(written(OVER_PROCESSES.replace("GATE", gate), tmp_path))
+    (result,) = report.results
+    assert (result.verdict == "matches the builtin") == is_right, result
+    assert any("fairscale is not installed; the kit's own functions stood in" in one for one in report.problems)

@@ -23,7 +23,7 @@ from typing import Any
 
 import typing_extensions
 
-from scratch_transformer.kit.discover import hyperparameters
+from scratch_transformer.kit.discover import hyperparameters, parallel_layers
 from scratch_transformer.kit.discover.axes_by_name import einsum, einx, layer, parse_shape, rearrange, reduce, repeat
 from scratch_transformer.kit.discover.silent import SILENT, contents, tqdm, without_profiler
 
@@ -122,6 +122,7 @@ CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "typeguard": lambda: {"typechecked": _same},
     **dict.fromkeys(("tqdm", "tqdm.auto", "tqdm.notebook", "tqdm.autonotebook"), tqdm),
     **hyperparameters.PACKAGES,
+    **parallel_layers.PACKAGES,
 }
 
 

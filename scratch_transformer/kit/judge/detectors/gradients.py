@@ -30,8 +30,8 @@ ROUNDING = 1e-7
 OVER = r"@(?:torch\.)?(?:no_grad|inference_mode)\b.*"
 DECORATOR = re.compile(rf"\A\s*({OVER})|^\s*({OVER})(?:\n\s*@.*)*\n\s*def (?:forward|__call__)\b", re.MULTILINE)
 """Over a function, or the forward of a class."""
-TRAINS = re.compile(r"\.backward\(|cross_?entropy", re.IGNORECASE)
-"""In the file of a model that is not only there to write text."""
+TRAINS = re.compile(r"\.backward\(|cross_?entropy(?!\([\s\S]{0,300}?reduction *= *['\"]none['\"])", re.IGNORECASE)
+"""In the file of a model that is not only there to write text: more than the log-probabilities of its words."""
 OURS = "scratch_transformer.kit."
 """What is made around a function, whose weights are given, and which may be NumPy's."""
 
