@@ -39,7 +39,10 @@ SETTINGS: dict[str, str] = {
         numkvgroups nkvgroups numgroups ngroups kvgroups nkeyvalueheads kh
         numheadkv
     """,
-    "num_heads/num_kv_heads": "nrep numrep kvrep nrepkv numreps queriesperkv numqueriesperkv queriespergroup",
+    "num_heads/num_kv_heads": """
+        nrep numrep kvrep nrepkv numreps queriesperkv numqueriesperkv queriespergroup kvheadrep nkvheadrep nkvheadsrep
+        kvheadsrep kvrepeats nkvrepeats numkvrepeats
+    """,
     "rope_base": """
         theta ropetheta base ropebase rotarybase thetabase freqbase thetaropebase rotarytheta ropefreqbase
         rotaryembbase basetheta frequencybase
