@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import DEEP, nodes_of, parameters_of
+from scratch_transformer.kit.definitions import DEEP, is_own, nodes_of, parameters_of
 from scratch_transformer.kit.resolve.names.inputs import CROSS_MASK, SOURCE_MASK, TARGET_MASK, input_of, is_mask
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.syntax import is_of_self, names_within, nodes_in
@@ -55,7 +55,7 @@ def _handed(function: Any, made: Any, depth: int) -> dict[str, str]:
     """
     nodes = nodes_of(function)
     handed = {id(own): name for call in nodes if isinstance(call, ast.Call)
-              for value, name in _masks_of(call, nodes, function, made, depth) for own in _within(value)}  # fmt: skip
+              for value, name in _masks_of(call, function, made, depth) for own in _within(value)}  # fmt: skip
     handed |= {id(own): BY_USE for value in _filled_by(nodes) for own in _within(value)}
     handed |= _under_another_name(nodes, handed, {p.name for p in parameters_of(function)})
     asked = {
@@ -134,15 +134,17 @@ def _tells(name: str) -> bool:
 
 
 def _masks_of(
-    call: ast.Call, nodes: Sequence[ast.AST], function: Any, made: Any, depth: int
+    call: ast.Call, function: Any, made: Any, depth: int
 ) -> Iterator[tuple[ast.expr, str]]:  # fmt: skip
     """What a call hands on as a mask, and what that is called there."""
-    called = _called(call.func, nodes, function, made)
+    called = _called(call.func, function, made)
     own = getattr(called, "forward", called)
     names = [p.name for p in parameters_of(own) if p.name != "self"] if called is not None else []
     given = [*zip(names, call.args, strict=False), *((word.arg, word.value) for word in call.keywords if word.arg)]
     inside = {name for name, _ in given if not is_mask(name)}
-    deeper = _handed(own, getattr(own, "__self__", None), depth - 1) if depth and inside and called is not None else {}
+    is_named = inspect.isroutine(called) or isinstance(called, type)
+    is_within = bool(depth and inside) and called is not None and is_own(called if is_named else type(called))
+    deeper = _handed(own, getattr(own, "__self__", None), depth - 1) if is_within else {}
     sides = {input_of(name, ("query", "key")): ast.unparse(value) for name, value in given}
     across = isinstance(called, nn.Module) and _is_across(sides)  # a function is given heads, made of either
     for name, value in given:
@@ -156,25 +158,30 @@ def _is_across(given: dict[str | None, str]) -> bool:
     return {"query", "key"} <= given.keys() and given["query"] != given["key"]
 
 
-def _called(called: ast.expr, nodes: Sequence[ast.AST], function: Any, made: Any) -> Any:
+def _called(called: ast.expr, function: Any, made: Any) -> Any:
     """What a call calls: a part, the first of a list of parts, a method, a function of the file; None if not known."""
     if isinstance(called, ast.Attribute):
-        owner = _called(called.value, nodes, function, made)
+        owner = _called(called.value, function, made)
         return getattr(owner, called.attr, None)
     if isinstance(called, ast.Subscript):
-        return _first(_called(called.value, nodes, function, made))
+        return _first(_called(called.value, function, made))
     if not isinstance(called, ast.Name):
         return None
     if called.id == "self":
         return made
-    loops = [node for node in nodes if isinstance(node, ast.For | ast.comprehension)]
-    over = [loop for loop in loops if called.id in names_within(loop.target)]
+    over = [loop for loop in _loops(getattr(function, "__func__", function)) if called.id in names_within(loop.target)]
     before = [loop for loop in over if loop.iter.lineno <= called.lineno]
     if before:
         within = max(before, key=lambda loop: loop.iter.lineno).iter
-        lists = [_called(node, nodes, function, made) for node in nodes_in(within, ast.Attribute)]
+        lists = [_called(node, function, made) for node in nodes_in(within, ast.Attribute)]
         return next((one for each in lists if (one := _first(each)) is not None), None)
     return getattr(inspect.unwrap(function), "__globals__", {}).get(called.id)
+
+
+@functools.lru_cache(maxsize=1024)
+def _loops(function: Any) -> list[Any]:
+    """Those of a function. Found once: every name that is called may be what one of them goes over."""
+    return [node for node in nodes_of(function) if isinstance(node, ast.For | ast.comprehension)]
 
 
 def _first(several: Any) -> Any:
