@@ -80,9 +80,9 @@ def trained_in_vain(module: nn.Module) -> Iterator[Finding]:
             name = ast.unparse(node.targets[0])
             if not name.startswith("self.") or not _is_to_be_trained(node.value):
                 continue
-            parts = [part for part in module.modules() if type(part) is cls]
-            own = [vars(part).get(name.removeprefix("self.")) for part in parts]
-            is_set_again = any(name.removeprefix("self.") in dict(part.named_parameters()) for part in parts)
+            parts, kept = [part for part in module.modules() if type(part) is cls], name.removeprefix("self.")
+            own = [vars(part).get(kept) for part in parts]
+            is_set_again = any(kept in dict(part.named_parameters()) for part in parts)
             if not is_set_again and not any(isinstance(value, Tensor) and is_triangle(value) for value in own):
                 line = source_of(cls).splitlines()[node.lineno - 1].strip()
                 said = f"{name} is a tensor, no nn.Parameter: it is not among model.parameters()."

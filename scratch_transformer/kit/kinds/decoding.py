@@ -172,18 +172,8 @@ TARGET_MASK = Kind(
     build=lambda settings, recipe: CombinedMask(dict(settings), recipe),
     probes=combined_mask_probes,
     mistakes=(
-        *(
-            "A5",
-            "A6",
-            "A7:queries instead of keys",
-            "A24:padding is ignored",
-            "A25:",
-            "T5",
-            "A10",
-            "A11:",
-            "A16:",
-            "B32",
-        ),
+        *("A5", "A6", "A7:queries instead of keys", "A24:padding is ignored", "A25:"),
+        *("T5", "A10", "A11:", "A16:", "B32"),
     ),
     designs=combined({f"{n} axes": {"mask_shape": str(n)} for n in (3, 4)}, POLARITY, ROWS),
 )

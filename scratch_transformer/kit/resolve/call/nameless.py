@@ -133,9 +133,7 @@ def _tells(name: str) -> bool:
     return any(side.search(plain(name)) for side in (CROSS_MASK, SOURCE_MASK, TARGET_MASK))
 
 
-def _masks_of(
-    call: ast.Call, function: Any, made: Any, depth: int
-) -> Iterator[tuple[ast.expr, str]]:  # fmt: skip
+def _masks_of(call: ast.Call, function: Any, made: Any, depth: int) -> Iterator[tuple[ast.expr, str]]:
     """What a call hands on as a mask, and what that is called there."""
     called = _called(call.func, function, made)
     own = getattr(called, "forward", called)

@@ -16,13 +16,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import (
-    names_in,
-    nodes_of,
-    parameters_called,
-    source_of,
-    tree_of,
-)
+from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_called, source_of, tree_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.functions import with_optimizers
 from scratch_transformer.kit.resolve.names.inputs import input_of

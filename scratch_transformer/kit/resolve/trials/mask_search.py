@@ -155,12 +155,9 @@ def _separate(
         options = [{**others, parameter: (name, form)} for form in usual]
         found = _best(candidate, trial, start, options, masked, tiers)[:2]
         for more in (_beside_queries(parameter, name, usual, of_queries), _square(parameter, name)):
-            if (
-                found[0][0] >= MISTAKEN
-                and more
-                and (alike := _best(candidate, trial, start, more, masked, min(tiers, MISTAKEN)))[0] < found[0]
-            ):
-                found = alike[:2]
+            if more and found[0][0] >= MISTAKEN:
+                alike = _best(candidate, trial, start, more, masked, min(tiers, MISTAKEN))[:2]
+                found = min(found, alike, key=lambda one: one[0])
         results.append((*found, parameter))
     results.sort(key=lambda result: result[0])
     explained = [(masks, parameter) for (tier, *_), masks, parameter in results if tier < NOTHING and masks]
