@@ -94,3 +94,25 @@ def add_rope_embeddings(q, k):
 def test_what_turns_queries_and_keys_that_are_in_no_heads(width, is_right, tmp_path):
     result = check_text(BOTH.replace("WIDTH", width), tmp_path)["add_rope_embeddings"]
     assert (result.verdict == "matches the builtin") == is_right and not result.problem, result
+
+
+CLAMPED = """
+class RotaryPositionalEmbedding(nn.Module):
+    def __init__(self, theta: float, d_k: int, max_seq_len: int):
+        super().__init__()
+        self.last = max_seq_len - 1
+        rates = theta ** (-2 * torch.arange(d_k // 2).float() / d_k)
+        self.register_buffer("angles", torch.arange(max_seq_len).float()[:, None] * rates, persistent=False)
+
+    def forward(self, x, token_positions):
+        angles = self.angles[token_positions.clamp(0, self.last)]EARLY
+        a, b = x[..., ::2], x[..., 1::2]
+        c, s = angles.cos()LATE, angles.sin()LATE
+        return torch.stack((a * c - b * s, a * s + b * c), -1).flatten(-2)
+"""
+
+
+@pytest.mark.parametrize("early, late, expected", [(".to(x.dtype)", "", ["P8"]), ("", ".to(x.dtype)", [])])
+def test_positions_beyond_the_table_are_not_rounded_ones(early, late, expected, tmp_path):
+    result = check_text(_with(CLAMPED, {"EARLY": early, "LATE": late}), tmp_path)["RotaryPositionalEmbedding"]
+    assert [found.id for found in result.mistakes] == expected, result
