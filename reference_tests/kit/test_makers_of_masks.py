@@ -23,9 +23,13 @@ def hidden_by_the_mask(seq):
 
 def future_of(n):
     return torch.arange(n)[None, :] {compared} torch.arange(n)[:, None]
+
+def get_trg_pad_mask(seq, pad_idx):
+    words = (seq != pad_idx).view(len(seq), 1, 1, -1)
+    return words & torch.tri{side}(torch.ones(1, 1, seq.shape[1], seq.shape[1], dtype=torch.int64))
 """
-RIGHT = {"rows": "[:, None, None, :]", "first": 1, "half": "l", "pad": 3, "compared": ">"}
-NAMES = ("make_the_mask", "causal_bool", "get_tgt_mask", "hidden_by_the_mask", "future_of")
+RIGHT = {"rows": "[:, None, None, :]", "first": 1, "half": "l", "side": "l", "pad": 3, "compared": ">"}
+NAMES = ("make_the_mask", "causal_bool", "get_tgt_mask", "hidden_by_the_mask", "future_of", "get_trg_pad_mask")
 
 
 def test_a_function_is_known_by_what_it_does(tmp_path):
@@ -43,6 +47,7 @@ def test_a_function_is_known_by_what_it_does(tmp_path):
         ({"first": 0}, "causal_bool", "A6"),
         ({"half": "u"}, "get_tgt_mask", "A5"),  # what is added says itself what it blocks
         ({"compared": ">="}, "future_of", "A6"),
+        ({"side": "u"}, "get_trg_pad_mask", "A5"),
     ],
 )
 def test_its_mistake_is_named(change, name, id, tmp_path):

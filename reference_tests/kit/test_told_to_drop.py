@@ -126,13 +126,25 @@ class FeedForward(nn.Module):
         x = self.first(x).relu()
         return self.second(nn.Dropout(self.p)(x))
 """
+AT_ONCE, BY_NAME = "return self.second(nn.Dropout(self.p)(x))", "leave_out = nn.Dropout(p=share)"
+MADE_BESIDE = (
+    MADE.replace(AT_ONCE, "return self.second(thinned(x))")
+    + f"""
+
+def thinned(x, share=0.1):
+    {BY_NAME}
+    return leave_out(x)
+"""
+)
 
 
 @pytest.mark.long
-def test_a_dropout_that_is_made_in_every_call_is_shown_where_it_is_made(tmp_path):
-    (found,) = check_text(MADE, tmp_path)["FeedForward"].mistakes
-    assert found.id == "B12" and "in the constructor" in found.fix
-    assert found.shown.strip() == "return self.second(nn.Dropout(self.p)(x))"
+@pytest.mark.parametrize("text, line", [(MADE, AT_ONCE), (MADE_BESIDE, BY_NAME)])
+def test_a_dropout_that_is_made_in_every_call_is_shown_where_it_is_made(text, line, tmp_path):
+    mistakes = check_text(text, tmp_path, ["FeedForward"])["FeedForward"].mistakes
+    (found,) = (one for one in mistakes if one.id == "B12")
+    assert "in the constructor" in found.fix
+    assert found.shown.strip() == line
 
 
 TELLS_ITSELF = """

@@ -174,6 +174,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     made = mask_makers.kind_of(thing)
     if made in kinds and (not found or (made == "CausalMask" and found[0][2] == "TargetMask")):
         found = [(0.0, 0, made)]  # get_tgt_mask(size)
+    if made == "TargetMask" and found and found[0][2] == "PaddingMask":
+        found = [(0.0, 0, made), *found]  # target_pad_mask(ids, pad), which hides the future too
     table = kinds.get("PositionalEncoding")
     is_open = not found or (not is_class and found[0][2] in EMBEDDINGS)  # sinusoidal_embeddings(n, d)
     if is_open and table and OF_PLACES.search(word) and {"sin", "cos"} <= names_in(thing) and is_table(thing, table):

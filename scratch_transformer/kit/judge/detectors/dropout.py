@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from scratch_transformer.kit.definitions import is_own, line_at, nodes_of, parameters_of
 from scratch_transformer.kit.judge.detectors.dropped import dropped_scores
-from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument
+from scratch_transformer.kit.judge.frames import DONE_AT, line_of_argument, line_outside_constructors
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import NOISE, Session, distance, says_nothing
 from scratch_transformer.kit.judge.training import told, with_dropout
@@ -65,6 +67,20 @@ class _OfAttention(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+@contextlib.contextmanager
+def _dropouts_made() -> Iterator[list[tuple[nn.Dropout, str]]]:
+    """Every nn.Dropout that is made inside, and at which line of a learner's."""
+    made: list[tuple[nn.Dropout, str]] = []
+    as_ever = nn.Dropout.__init__
+
+    def init(self: nn.Dropout, *args: Any, **kwargs: Any) -> None:
+        as_ever(self, *args, **kwargs)
+        made.append((self, line_outside_constructors()))
+
+    with mock.patch.object(nn.Dropout, "__init__", init):
+        yield made
+
+
 TOLD = re.compile(r"\s*(@.*\s+)*def \w+\([^)]*(drop|train)")
 
 
@@ -75,7 +91,7 @@ def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[
             yield Finding(MISTAKES["B12"], f"{OF_ITS_OWN} {DONE_AT}{line}", fix=OF_FUNCTION)
         return
     for candidate in filter(None, (session.candidate, with_dropout(session))):
-        with _OfAttention() as told_to_drop:
+        with _OfAttention() as told_to_drop, _dropouts_made() as made:
             try:
                 said = AFTER_EVAL * is_random(candidate, session.ran[0].probe, training=False)
             except Exception:  # the learner's code may raise anything
@@ -84,8 +100,8 @@ def random_in_evaluation(session: Session, best: Hypothesis | None) -> Iterator[
             yield Finding(MISTAKES["B12"], f"{said} {SETS_ITSELF} {DONE_AT}{line}", fix=OF_TRAINING)
         elif said and told_to_drop.line:
             yield Finding(MISTAKES["B12"], f"{said} {DONE_AT}{told_to_drop.line}", fix=OF_ATTENTION)
-        elif said and (line := _made_in_calls(session.candidate.module)):
-            yield Finding(MISTAKES["B12"], f"{said} {OF_ITS_OWN} {DONE_AT}{line}", fix=OF_A_MODULE)
+        elif said and (lines := [line for one, line in made if one.training]):
+            yield Finding(MISTAKES["B12"], f"{said} {OF_ITS_OWN} {DONE_AT}{lines[0]}", fix=OF_A_MODULE)
         elif said:
             yield Finding(MISTAKES["B12"], said)
         if said:
@@ -105,15 +121,6 @@ def _sets_training(module: nn.Module | None) -> str:
         for node in nodes_in(methods, ast.Assign):
             if any(ast.unparse(target) == "self.training" for target in node.targets):
                 return line_at(cls, node)
-    return ""
-
-
-def _made_in_calls(module: nn.Module | None) -> str:
-    """The line on which a method makes an nn.Dropout and calls it at once; "" if none does."""
-    for cls in _own_classes(module):
-        for node in nodes_of(cls, ast.Call):
-            if isinstance(node.func, ast.Call) and re.match(r"(torch\.)?(nn\.)?Dropout\(", ast.unparse(node.func)):
-                return line_at(cls, node.func)
     return ""
 
 

@@ -33,6 +33,7 @@ SHAPES = (
     ("(T, S, B)", "(T, S, B)"),
     ("(T, S, B)", "(1, S, B)"), ("(B, S), causal inside", "(B, S)"), ("(B, S), causal inside", "(B, 1, 1, S)"),
     ("(T, S)", "(B, 1, 1, S)"), ("(B, 1, S)", "(B, 1, S)"), ("(B, 1, 1, S)", "(B, 1, 1, S)"),
+    ("(B, h, T, S)", "(B, h, T, S)"),
 )  # fmt: skip
 """Usual shapes of the decoder's own mask, and of the mask of the source."""
 OF_TWO_SORTS = (
