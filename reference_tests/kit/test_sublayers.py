@@ -506,3 +506,36 @@ def test_two_of_three_sublayers_may_have_their_norm_on_the_residual_path(length,
     assert found == {"B2": "norm(x) + f(norm(x)), in the first and the second sublayer"}
     assert {*others} <= {*layer.inherited}
     assert stack.verdict == "mistake" and {"B2", *others} <= {*stack.inherited}, stack
+
+
+OWN_NORM_IN_IT = """
+class Norm(nn.Module):
+    def __init__(self, features, eps=1e-6):
+        super().__init__()
+        self.a, self.b, self.eps = nn.Parameter(torch.ones(features)), nn.Parameter(torch.zeros(features)), eps
+
+    def forward(self, x):
+        return self.a * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + self.eps) + self.b
+
+"""
+
+
+ATTENDS_BY_ITSELF = """
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+        if self.is_causal:
+            scores = scores + torch.full((40, 40), -math.inf).triu(1)[:T, :T]
+        return nn.functional.dropout(self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), 0.1, self.training)
+"""
+
+
+def test_norms_with_mistakes_on_the_residual_path_of_two_of_three_sublayers(tmp_path):
+    """With A35 as well. Behind a norm no feature is as it was: what is dropped before is not looked for there."""
+    text = OF_THREE.replace("LENGTH", "T").replace("nn.LayerNorm", "Norm").replace("args.dim)", "args.dim, bias=False)")
+    attends, _, rest = text.partition("        x = F.scaled_dot_product_attention")
+    text = attends + ATTENDS_BY_ITSELF + "\n\nclass DecoderLayer" + rest.partition("class DecoderLayer")[2]
+    text = text.replace("self.ffn(self.norm3(h))", "F.dropout(self.ffn(self.norm3(h)), 0.1, self.training)")
+    results = check_text(OWN_NORM_IN_IT + text, tmp_path)
+    layer, stack = results["DecoderLayer"], results["Decoder"]
+    named = {named.id: named.form for named in layer.mistakes if named.severity == "mistake"}
+    assert named == {"B2": "norm(x) + f(norm(x)), in the first and the second sublayer"}, layer
+    assert {"LN1", "LN2", "A35"} <= {*layer.ids, *layer.inherited} and {"B2", "LN1", "LN2"} <= {*stack.inherited}

@@ -35,6 +35,7 @@ from scratch_transformer.kit.judge.search import (
 from scratch_transformer.kit.judge.session import ROUNDED, Sample, distance, is_no_proof
 from scratch_transformer.kit.judge.variants import Variants, call
 from scratch_transformer.kit.kind import LAYERS, Candidate, Diagnosis, Inputs, Kind, Probe, State, asked_of
+from scratch_transformer.kit.mistakes.attention import NOT_ASKED
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 Score = tuple[int, float]
@@ -111,7 +112,9 @@ class Trial:
             round_norms = bypassed(candidate.module)
             bare = of_bare_sublayers(self.kind.name, self.shapes, missing, round_norms) if round_norms else ()
             several = [*bare, *filter(None, [of_kept_norms(self.kind.name, candidate.module)])]
-            besides = [(*some, *c) for c in several for some in (*known[:1], ()) if compatible((*some, *c))]
+            asked = tuple(change for change in self._inherited if change.form != NOT_ASKED)  # a flag may tell a part
+            beside = (*known[:1], asked, ())
+            besides = [(*some, *c) for c in several for some in beside if compatible((*some, *c))]
             combinations = [besides, known[:1], [(*c, *sure) for c in self._of_sides], known[1:], alone, of_one]
         else:
             changes = changes_of(self.kind)

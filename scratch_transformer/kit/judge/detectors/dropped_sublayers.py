@@ -44,8 +44,8 @@ def residual_dropout(session: Session, best: Hypothesis | None) -> Iterator[Find
     is_told = _is_told_of_more_than_weights(session)
     candidate = with_dropout(session, silent, beside_lent=True) if is_told else None
     has_biases = not of_last(silent, "bias") & session.candidate.missing
-    if not has_biases and (best is None or best.recipe.norm_order != "pre"):
-        return
+    if not has_biases and (best is None or any(best.recipe.within(norm).norm_order != "pre" for norm in THREE)):
+        return  # behind a norm of the sum no feature is as it was
     lent = _lent(session.candidate.module)
     is_to_drop = has_biases and not lent and kind not in TODAY
     if is_to_drop and candidate is not None and not is_random(candidate, session.ran[0].probe, training=True):
