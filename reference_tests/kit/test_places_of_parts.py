@@ -404,6 +404,20 @@ def test_a_part_may_be_named_behind_its_file(tmp_path, monkeypatch):
     assert parts == ["MultiHeadAttention"]
 
 
+def test_a_part_of_an_installed_package_is_no_learners(tmp_path, monkeypatch):
+    """It takes long to find out what such are, and nobody asked."""
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "installed_heads.py").write_text(BESIDE)
+    named = OF_ANOTHER_FILE.replace("import heads_of_mine as mine", "from installed_heads import MultiHeadAttention")
+    (tmp_path / "layer_of_installed.py").write_text(named.replace("mine.", ""))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(installed)
+    import layer_of_installed
+
+    assert Library(KINDS).imported_parts(layer_of_installed.Layer, []) == []
+
+
 OF_ANOTHER_FILE = """
 import heads_of_mine as mine
 from torch import nn

@@ -48,12 +48,17 @@ def is_of_torch(cls: Any) -> bool:
 def reads(function: Any, name: str) -> bool:
     """Whether a function reads its parameter of this name anywhere; True where its code cannot be seen."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    if code is None or name not in code.co_varnames:
-        return True
-    loaded = [i.argval for i in dis.get_instructions(code) if i.opname.startswith("LOAD")]
-    # since Python 3.13 two steps may be one: its names are a pair
-    loaded += [i.argval[1] for i in dis.get_instructions(code) if i.opname == "STORE_FAST_LOAD_FAST"]
-    return any(name == one or (isinstance(one, tuple) and name in one) for one in loaded)
+    return code is None or name not in code.co_varnames or name in _loaded_in(code)
+
+
+@functools.lru_cache(maxsize=1024)
+def _loaded_in(code: CodeType) -> frozenset[Any]:
+    """What the steps of a code load, by name; since Python 3.13 two steps may be one, whose names are a pair."""
+    steps = [*dis.get_instructions(code)]
+    loaded = [one.argval for one in steps if one.opname.startswith("LOAD")]
+    names = [name for one in loaded for name in (one if isinstance(one, tuple) else [one])]
+    names += [one.argval[1] for one in steps if one.opname == "STORE_FAST_LOAD_FAST"]
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def text_of_file(path: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import named_in, parameters_of
+from scratch_transformer.kit.definitions import is_own, named_in, parameters_of
 from scratch_transformer.kit.kind import Candidate, Kind
 from scratch_transformer.kit.resolve import fitness, foreign, guess, likeness
 from scratch_transformer.kit.resolve.build import asked, config, construct
@@ -281,7 +281,7 @@ def _is_handed_parts(thing: Any) -> bool:
 
 
 def _is_of_a_learner(cls: type) -> bool:
-    return issubclass(cls, nn.Module) and not cls.__module__.startswith(("torch.", "scratch_transformer."))
+    return issubclass(cls, nn.Module) and is_own(cls) and not cls.__module__.startswith("scratch_transformer.")
 
 
 def _extra(settings: Mapping[str, Any]) -> dict[str, Any]:
