@@ -27,6 +27,7 @@ from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, 
 from scratch_transformer.kit.resolve.functions import (
     applied,
     bundled,
+    configured,
     grouping,
     mask_makers,
     mask_methods,
@@ -54,7 +55,7 @@ Entry = tuple[int, str, Any, tuple[str, ...], Source, int]
 def as_it_is_judged(thing: Any) -> Any:
     """What stands for a class or function where it is not judged as it is written: a class of modules, a function."""
     as_written = writing.with_its_model(as_module(unvalidated.loosened(thing)))
-    return applied.as_function(bundled.told_one_by_one(as_written))
+    return applied.as_function(configured.told_one_by_one(bundled.told_one_by_one(as_written)))
 
 
 class Found:
@@ -217,7 +218,11 @@ class Found:
     def _add_methods(self, name: str, value: Any, source: Source) -> None:
         """Those of a class that are judged by themselves."""
         self._add_writers(name, value, source)
-        for method, function in (*grouping.methods_of(value), *training.methods_of(value)):
+        for method, function in (
+            *grouping.methods_of(value),
+            *training.methods_of(value),
+            *configured.methods_of(value),
+        ):
             self.add(f"{name}.{method}", function, source, _line_of(function))
         for method, function in with_optimizers.of(value):
             self.add(f"{name}.{method}".rstrip(".") + RATES, function, source, _line_of(function))

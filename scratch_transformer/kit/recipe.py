@@ -127,6 +127,7 @@ class Recipe:
     counted: str = "real tokens"
     reduction: str = "mean"
     schedule: str = "paper"
+    schedule_steps: str = "from 1"  # "from 0", as LambdaLR counts; "from 0, which is taken for 1"
     merging: str = "first learned first"
     specials: str = "kept"  # "cut": like any other text; "as told": the first that fits, not the longest
     words: str = "first"  # "none": the text is not cut into words

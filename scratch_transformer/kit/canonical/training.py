@@ -93,9 +93,9 @@ class Schedule(nn.Module):
 
     def forward(self, steps: Tensor) -> Tensor:
         n, w, form = steps.double(), float(self.warmup), self.recipe.schedule
-        if form == "counted from 0":
+        if self.recipe.schedule_steps == "from 0":
             n = n + 1
-        if form == "the first step twice":
+        if self.recipe.schedule_steps == "from 0, which is taken for 1":
             n = (n - 1).clamp(min=1)
         rise, fall = n * w**-1.5, n**-0.5
         factor = self.d_model**-0.5

@@ -124,7 +124,7 @@ SCHEDULE = Kind(
     mistakes=("T7",),
     designs={
         "": {},
-        "counted from 0": {"schedule": "counted from 0"},  # as LambdaLR does
-        "counted from 0, which is taken for 1": {"schedule": "the first step twice"},
+        "counted from 0": {"schedule_steps": "from 0"},  # as LambdaLR does
+        "counted from 0, which is taken for 1": {"schedule_steps": "from 0, which is taken for 1"},
     },
 )

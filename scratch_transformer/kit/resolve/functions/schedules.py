@@ -16,7 +16,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import names_in, nodes_of, parameters_called, source_of, tree_of
+from scratch_transformer.kit.definitions import codes_of, names_in, nodes_of, parameters_called, source_of, tree_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.functions import with_optimizers
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -98,8 +98,16 @@ def is_linear(thing: Any) -> bool:
 
 
 def is_warmup(thing: Any) -> bool:
-    """A class, or what makes a schedule of torch's, whose rate falls with the root of the step."""
-    return kind_of(thing) == "WarmupSchedule"
+    """A class, or what makes a schedule of torch's, whose rate falls with the root of the step.
+
+    Or a function of a step, of the width and of the warm-up, that takes roots and nothing else that bends.
+    """
+    if not inspect.isfunction(thing) or is_maker(thing):
+        return kind_of(thing) == "WarmupSchedule"
+    step, *others = [parameter.name for parameter in parameters_of(thing)] or [""]
+    told = {setting for name in others for setting in settings_of(name)[:1]}
+    is_told = {"d_model", "warmup"} <= told and input_of(step, ("steps",)) is not None
+    return is_told and ROOT.search(source_of(thing)) is not None and not re.search(r"\bcos\(", source_of(thing))
 
 
 MADE = ("LambdaLR", "LRScheduler", "_LRScheduler", "SequentialLR")
@@ -166,6 +174,11 @@ def optimizers(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**given, **{name: [nn.Parameter(torch.zeros(1))] for name in weights}}
 
 
+def around(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a constructor is given besides settings: the optimizer, and where the warm-up begins."""
+    return {**optimizers(thing, settings), **beginnings(thing)}
+
+
 def optimizer_of(thing: Any) -> type | None:
     """That of torch's whose steps a class takes that warms up by itself: class NoamAdam(torch.optim.Adam)."""
     if not (isinstance(thing, type) and issubclass(thing, torch.optim.Optimizer)):
@@ -179,7 +192,8 @@ def optimizer_of(thing: Any) -> type | None:
 def rate_of(thing: Any, settings: Mapping[str, Any]) -> float:
     """The rate that an optimizer has of which a schedule is a share: its greatest; 1 where it is told what to make."""
     if "max_lr" in settings:
-        is_told = any("max_lr" in settings_of(p.name)[:1] for p in parameters_of(thing))
+        starts = beginnings(thing)
+        is_told = any("max_lr" in settings_of(p.name)[:1] for p in parameters_of(thing) if p.name not in starts)
         return START if is_told else float(settings["max_lr"])
     speaks_of_widths = any("d_model" in settings_of(name)[:1] for name in named_by(thing))
     if speaks_of_widths or not {"d_model", "warmup"} <= settings.keys():
@@ -192,25 +206,69 @@ def told(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
 
     A function of a step that speaks of no warm-up has none.
     """
-    names = named_by(thing)
-    knows = any("min_lr" in settings_of(name)[:1] or SHARE.search(name) for name in names)
     is_of_a_step = inspect.isfunction(thing) and not is_maker(thing)
+    names = _told_from_outside(thing) if is_of_a_step else named_by(thing)
+    knows = any("min_lr" in settings_of(name)[:1] or SHARE.search(name) for name in names)
     speaks = not is_of_a_step or "warm" in source_of(thing).lower()
     least = {} if knows else {"min_lr": _written_share(thing, settings) if is_of_a_step else 0.0}
     return least if speaks else {**least, "warmup": 0}
 
 
+def _told_from_outside(function: Any) -> set[str]:
+    """The names of what a function is told, and of what it reads besides: min_lr = lr / 10 within it is none."""
+    read = {name for code in codes_of(function) for name in code.co_names}
+    return read | {parameter.name for parameter in parameters_of(function)}
+
+
+def beginnings(thing: Any) -> dict[str, float]:
+    """For the parameters that say where the warm-up begins, start_lr beside the greatest rate: at 0."""
+    named = [p.name for p in parameters_of(thing)]
+    starts = [name for name in named if BEGINNING.fullmatch(plain(name))]
+    is_told = any("max_lr" in settings_of(name)[:1] for name in named if name not in starts)
+    has_peak = bool(starts) and (is_told or READS_RATE.search(source_of(thing)) is not None)
+    return dict.fromkeys(starts, 0.0) if has_peak else {}
+
+
+BEGINNING = re.compile(r"(warmup)?(start|init|initial|begin)(ing)?(lr|lrate|learningrate|rate)|(lr|rate)(start|init)")
+READS_RATE = re.compile(r"""\[['"]lr['"]\](?! *=[^=])|\bbase_lrs\b""")
+"""That a class asks its optimizer for the greatest rate."""
+
+
+def with_its_ends(function: Any, settings: Mapping[str, Any]) -> Any:
+    """A function of a step with the least rate as a share, and where the warm-up begins, if it is told them."""
+    if not inspect.isfunction(function) or "min_lr" not in settings:
+        return function
+    share = settings["min_lr"] / settings["max_lr"]
+    own = {p.name: share for p in parameters_of(function) if SHARE.search(p.name)} | beginnings(function)
+
+    @functools.wraps(function)
+    def rate(*args: Any, **named: Any) -> Any:
+        return function(*args, **own, **named)
+
+    left = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters_of(function) if p.name not in own]
+    rate.__signature__ = inspect.Signature(left)  # type: ignore[attr-defined]
+    return rate if own else function
+
+
 def _written_share(function: Any, settings: Mapping[str, Any]) -> float:
-    """The rate of a function's last step, where it is a share of the greatest that is written in: 0.1 * lr, lr / 10."""
-    step, *_ = [p.name for p in parameters_of(function)] or [""]
-    try:
-        last = float(function(**{**_values(function, settings), step: settings["total"]}))
-    except Exception:  # the learner's code may raise anything
-        return 0.0
+    """The rate of a function's last step, where it is a share of the greatest that is written in: 0.1 * lr, lr / 10.
+
+    Or of a step long after that, where its fall ends elsewhere.
+    """
     written = [node.value for node in nodes_of(function, ast.Constant)]
     numbers = [float(one) for one in written if isinstance(one, (int, float))]
     shares = {one for number in numbers if number for one in (number, 1 / number) if 0 < one < 0.5}
-    return last if any(math.isclose(last, one * settings["max_lr"], rel_tol=1e-9) for one in shares) else 0.0
+    least = [one * settings["max_lr"] for one in shares]
+    rates = (_rate_at(function, last, settings) for last in (settings["total"], 3 * settings["total"]))
+    return next((rate for rate in rates if any(math.isclose(rate, one, rel_tol=1e-9) for one in least)), 0.0)
+
+
+def _rate_at(function: Any, number: int, settings: Mapping[str, Any]) -> float:
+    step, *_ = [p.name for p in parameters_of(function)] or [""]
+    try:
+        return float(function(**{**_values(function, settings), step: number}))
+    except Exception:  # the learner's code may raise anything
+        return 0.0
 
 
 SHARE = re.compile(
@@ -277,8 +335,10 @@ def _times(peak: float, share: Callable[[int], float], before: int) -> Callable[
 
 def _values(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What the parameters of something are given that have a setting's name, or that of a share."""
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {**beginnings(thing)}
     for parameter in parameters_of(thing):
+        if parameter.name in found:
+            continue
         known = next((one for one in settings_of(parameter.name) if one in settings), None)
         if SHARE.search(parameter.name) and "min_lr" in settings:
             found[parameter.name] = settings["min_lr"] / settings["max_lr"]

@@ -29,7 +29,7 @@ INPUTS: dict[str, str] = {
     """,
     "steps": """
         steps step stepnum t iteration globalstep stepno n it currentstep nsteps epoch i curstep currstep curit curiter
-        currentit currentiter currentiteration iter itr stepidx stepcount
+        currentit currentiter currentiteration iter itr stepidx stepcount iternum iterationnum updatenum
     """,
     "length": "length size sz n seqlen len t l maxlen sequencelength dim ntokens blocksize num",
     "next_logits": "model decoder net transformer logitsfn nextlogits stepfn fn decode predict",

@@ -341,14 +341,14 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
             return
     if not isinstance(thing, type) and not forwards.is_factory(thing, kind):
         library.set_globals(thing, settings)
-        for made in readings(thing, kind, settings):
+        told = schedules.with_its_ends(thing, settings) if kind.name in schedules.KINDS else thing
+        for made in readings(told, kind, settings):
             yield from _called(made, kind, library, settings, {})
         return
     failed: list[construct.Attempt] = []
     called: set[tuple[Any, ...]] = set()
-    given = (
-        {**schedules.optimizers(thing, settings), **library.given} if kind.name in schedules.KINDS else library.given
-    )
+    around = schedules.around(thing, settings) if kind.name in schedules.KINDS else {}
+    given = {**around, **library.given}
     try:
         for attempt in construct.attempts(
             thing, settings, library.namespace_of(thing), library.parts(kind, thing), given, "memory" in kind.inputs
