@@ -135,6 +135,22 @@ def test_the_norm_after_the_last_layer_alone_is_wrong(tmp_path):
     assert check_text(wrong, tmp_path)["StackOfEncoders"].divergence
 
 
+def test_the_norm_after_the_last_layer_alone_is_right(tmp_path):
+    norms = "self.norm1, self.norm2 = "
+    of_layers = LAYERS.replace(
+        f"{norms}nn.LayerNorm(d_model), nn.LayerNorm(d_model)", f"{norms}Norm(d_model), Norm(d_model)"
+    )
+    of_layers = of_layers.replace("FIRST", f"y = self.norm1(x); x = x + {ATTENDS.replace('x', 'y')}").replace(
+        "SECOND", PRE
+    )
+    last = "        self.norm = nn.LayerNorm(d_model)\n\n    def forward(self, x, mask=None):\n        for"
+    of_layers = of_layers.replace("\n    def forward(self, x, mask=None):\n        for", last)
+    of_layers = of_layers.replace("layer(x, mask)\n        return x", "layer(x, mask)\n        return self.norm(x)")
+    text = LAST_NORM.partition("class StackOfEncoders")[0] + of_layers
+    result = check_text(text, tmp_path)["Encoder"]
+    assert (result.verdict, result.inherited, result.limits) == ("mistake", ["LN1", "LN2"], [])
+
+
 @pytest.mark.parametrize("called, ids", [("x = self.layer(x", ["B9"]), ("x = x + self.layer(x", None)])
 def test_one_layer_that_is_called_again_and_again(called, ids, tmp_path):
     result = check_text(CALLED_AGAIN.replace("x = self.layer(x", called), tmp_path)["Encoder"]

@@ -470,6 +470,7 @@ PARTS = {
     "norm1": "first sublayer",
     "norm2": "second sublayer",
     "norm3": "third sublayer",
+    "layers": "layers",
     "norm": "last norm",
 }
 """Parts by their canonical names, in words. A sublayer goes by its norm."""

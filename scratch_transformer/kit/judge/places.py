@@ -22,7 +22,7 @@ SUBLAYERS = {
 AROUND = {"norm_order", "residual", "summand", "norm_kind", "ddof", "eps", "eps_inside", "variance", "affine"}
 """Entries that a sublayer may have of its own: what is around it."""
 OF_NORMS = AROUND - {"norm_order", "residual", "summand"}
-"""Of these, what the norm after the last layer may have of its own."""
+"""Of these, what the norm after the last layer may have of its own, or all others."""
 STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel")
 MOST_APART = 3
 """Mistakes, each of which may be in one of two parts; of more, one."""
@@ -59,10 +59,10 @@ def _within(places: Sequence[str], part: str) -> Iterator[str]:
 def in_a_sublayer(kind: str, changes: Sequence[Change]) -> list[tuple[Change, ...]]:
     """With what is around one sublayer alone in another way than in the others; the norms' mistakes all in one.
 
-    Of a stack, the norm after the last layer may be the only one that is wrong.
+    Of a stack, the norm after the last layer may be the only one that is wrong, or the only one that is right.
     """
     made = []
-    last = (("norm", OF_NORMS),) if kind in STACKS else ()
+    last = (("layers", OF_NORMS), ("norm", OF_NORMS)) if kind in STACKS else ()
     for place, own in (*((place, AROUND) for place in SUBLAYERS.get(kind, ())), *last):
         around = [c for c in changes if not c.part and {name for name, _ in c.entries} <= own]
         others = [c for c in changes if c not in around]

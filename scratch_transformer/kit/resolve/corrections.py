@@ -128,6 +128,11 @@ def _is_network(thing: type) -> bool:
     return is_no_layer and (not found or ({*found} == {"norm"} and "Linear" in names_in(thing)))
 
 
+def _is_head_of_layers(thing: type) -> bool:
+    """TransformerAnswerHead: what a model ends with, of several linear layers, and called after that."""
+    return words(thing.__name__)[-1:] == ("head",) and _has_linears(thing) and _is_bare(thing)
+
+
 def _has_linears(thing: type) -> bool:
     """Whether it has more linear layers than one: T5DenseReluDense, NormedResidualLayer."""
     return structure.linears(thing) > 1
@@ -229,6 +234,7 @@ CORRECTIONS = (
     Correction(BLOCKS, _is_table, _always("InputEmbedding")),
     Correction(BLOCKS, _is_one_linear_layer, _head_or_nothing, is_sure=True),
     Correction(BLOCKS, _is_network, _always(*NETWORKS)),
+    Correction((*STACKS, *WHOLE), _is_head_of_layers, _always(*NETWORKS)),
     Correction(("Linear", *NORMS), _has_linears, _always(*NETWORKS)),
     Correction(("Linear",), structure.has_bare_layers, _always(*NETWORKS)),
     Correction(SUMS, _is_told_heads, _attentions),

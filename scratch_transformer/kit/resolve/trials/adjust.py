@@ -199,6 +199,9 @@ def _add_head(candidate: Resolved, probe: Probe, trial: Trial) -> None:
                 candidate.post = lambda output, inputs: output.transpose(0, 1)
             return
         if expected is not None and output.shape == expected:
+            if within.scores_by_a_network(candidate.module, settings["d_model"], int(expected[-1])):
+                within.layers(candidate, settings["d_model"], output)
+                return
             _uncap(candidate, output)
         if expected is None or output.shape == expected or output.shape[-1] != settings["d_model"]:
             return
