@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from torch import nn
+
 from scratch_transformer.kit import another_sort, clock
 from scratch_transformer.kit.definitions import is_module_class
 from scratch_transformer.kit.discover.sandbox import Guard, TimeUp, time_limit
@@ -19,7 +21,7 @@ from scratch_transformer.kit.judge.other_paths import with_other_paths
 from scratch_transformer.kit.kind import Diagnosis
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FAILED, Result
-from scratch_transformer.kit.resolve import foreign, likeness, other_designs, sorts
+from scratch_transformer.kit.resolve import fitness, foreign, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.build import config, construct
 from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.names import inputs
@@ -185,7 +187,7 @@ class Checking(Found):
                 if outcome.candidate is not None:
                     known, seconds = self.library.known_of(outcome.candidate.made), self._left_since(begin)
                     diagnosis = diagnose(outcome.candidate, known, seconds=seconds)
-                    diagnosis = self._with_causal_flag(value, diagnosis)
+                    diagnosis = self._with_causal_flag(value, outcome.candidate.made, diagnosis)
                     diagnosis = causal_flags.with_flag(outcome.candidate, diagnosis)
                     diagnosis = with_other_paths(outcome.candidate, diagnosis, known)
                     diagnosis = added_masks.with_added(outcome.candidate, diagnosis, source.text, self._makers(value))
@@ -258,23 +260,28 @@ class Checking(Found):
     def _is_over(self) -> bool:
         return clock.now() > self.end + OVER
 
-    def _with_causal_flag(self, value: Any, diagnosis: Diagnosis) -> Diagnosis:
+    def _with_causal_flag(self, value: Any, made: Any, diagnosis: Diagnosis) -> Diagnosis:
         """With the mistakes that only show if it is built with causal=True, where it has such an argument.
+
+        made: what was built without.
 
         A function that attends is not built: what would be made of its queries and keys are weights.
         """
-        names = inputs.causal_flags(construct.parameters_of(value))
+        parameters, is_alone = construct.parameters_of(value), not fitness.takes_mask(value)
+        names = inputs.causal_flags(parameters, is_alone, constructs=True)
         if not names or not diagnosis.kind.endswith("Attention") or diagnosis.kind == "ScaledDotProductAttention":
             return diagnosis
         self.library.given = {**self.library.given, names[0]: True}
-        outcome = resolve(value, KINDS["CausalSelfAttention"], self.library)
-        if outcome.candidate is not None:
-            outcome.candidate.is_causal_by_name = True
-        found = diagnose(outcome.candidate).findings if outcome.candidate is not None else ()
-        more = [f for f in found if f.severity == "mistake" and f.mistake.id not in diagnosis.ids]
-        forms = [replace(f, form=f"{f.form}, with {names[0]}=True".removeprefix(", ")) for f in more]
-        verdict = "mistake" if more else diagnosis.verdict
-        return replace(diagnosis, findings=(*forms, *diagnosis.findings), verdict=verdict)
+        told = resolve(value, KINDS["CausalSelfAttention"], self.library).candidate
+        if told is None:
+            return diagnosis
+        told.is_causal_by_name = bool(inputs.causal_flags(parameters))  # masking=True may be of padding
+        kept, before = (vars(one) if isinstance(one, nn.Module) else {} for one in (told.made, made))
+        flag = next((f"self.{n}" for n, v in kept.items() if v is True and before.get(n) is False), names[0])
+        found = [f for f in diagnose(told).findings if f.severity == "mistake" and f.mistake.id not in diagnosis.ids]
+        verdict = "mistake" if found else diagnosis.verdict
+        more = (replace(finding, path=f"{flag} = True") for finding in found)
+        return replace(diagnosis, findings=(*more, *diagnosis.findings), verdict=verdict)
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
         fair = 2 * (self.end - clock.now()) / max(self.left, 1)

@@ -118,11 +118,13 @@ CAUSAL_FLAGS = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask"
 
 ALONE = ("usemask", "applymask", "masked", "maskfuture", "lookahead", "hidefuture")
 """The same, where nothing takes a mask that they might be about."""
+OF_MASKED = ("mask", "masking", "ismask", "ismasked", "withmask", "hasmask", "domask")
+"""The same of a constructor: a forward may be given False in place of a mask."""
 
 
-def causal_flags(parameters: Iterable[inspect.Parameter], alone: bool = False) -> list[str]:
-    """The names of those among the parameters. alone: no mask is taken."""
-    names = (*CAUSAL_FLAGS, *ALONE) if alone else CAUSAL_FLAGS
+def causal_flags(parameters: Iterable[inspect.Parameter], alone: bool = False, constructs: bool = False) -> list[str]:
+    """The names of those among the parameters. alone: no mask is taken. constructs: they are a constructor's."""
+    names = (*CAUSAL_FLAGS, *(ALONE if alone else ()), *(OF_MASKED if alone and constructs else ()))
     return [p.name for p in parameters if p.default is False and plain(p.name) in names]
 
 
