@@ -143,3 +143,60 @@ def test_a_stack_that_has_its_layers_written_out_may_drop_features_of_the_sum(la
     result = check_text(STACK.replace("LAST", last), tmp_path)["TransformerEncoder"]
     assert result.severe == ids, result
     assert (result.verdict in FINE) == (not ids)
+
+
+OF_PRETRAINING = """
+class Bert(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        made = (nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True) for _ in range(num_layers))
+        self.layers = nn.ModuleList(made)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.size(1), device=ids.device))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class NextSentencePrediction(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.linear, self.end = nn.Linear(d_model, 2), nn.LogSoftmax(dim=-1)
+
+    def forward(self, x):
+        return self.end(self.linear(x[:, 0]))
+
+
+class MaskedLanguageModel(nn.Module):
+    def __init__(self, d_model, vocab_size):
+        super().__init__()
+        self.linear = nn.Linear(d_model, vocab_size)
+        self.softmax = nn.LogSoftmax(dim=-1)
+
+    def forward(self, x):
+        return self.softmax(self.linear(x))
+
+
+class BERTLM(nn.Module):
+    def __init__(self, bert: Bert, vocab_size):
+        super().__init__()
+        self.bert, d_model = bert, bert.words.embedding_dim
+        self.next_sentence, self.mask_lm = NextSentencePrediction(d_model), MaskedLanguageModel(d_model, vocab_size)
+
+    def forward(self, ids):
+        x = self.bert(ids)
+        return self.next_sentence(x), self.mask_lm(x)
+"""
+
+
+@pytest.mark.parametrize("end", ["end", "softmax"])
+@pytest.mark.long
+def test_what_scores_sentences_and_hidden_words_speaks_of_no_mask(end, tmp_path):
+    """MaskedLanguageModel finds words that were hidden: a model of it need not make a mask of the padding."""
+    results = check_text(OF_PRETRAINING.replace("self.end", f"self.{end}"), tmp_path)
+    assert results["NextSentencePrediction"].kind == "SentenceHead"
+    assert all(one.verdict in FINE for one in results.values()), results
+    alone = check_text(OF_PRETRAINING, tmp_path, ["BERTLM"])["BERTLM"]  # before its part is judged
+    assert (alone.verdict, alone.severe) == ("harmless deviation", [])

@@ -8,6 +8,7 @@ from scratch_transformer.kit.canonical.activation import ACTIVATIONS
 from scratch_transformer.kit.canonical.attention import Projection
 from scratch_transformer.kit.canonical.blocks import connect
 from scratch_transformer.kit.canonical.normalization import Norm
+from scratch_transformer.kit.canonical.stacks import finished
 from scratch_transformer.kit.recipe import Recipe
 
 
@@ -45,5 +46,4 @@ class SentenceHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         pooled = {"first": x[:, 0], "last": x[:, -1], "mean": x.mean(1)}[self.recipe.pooled]
         vector = ACTIVATIONS[self.recipe.activation](self.inner(pooled)) if self.recipe.head_layer else pooled
-        output: Tensor = self.projection(vector)
-        return output
+        return finished(self.projection(vector), self.recipe.output)

@@ -11,7 +11,7 @@ from scratch_transformer.kit.canonical.halves import Intermediate, SentenceHead,
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import D_FF, D_MODEL, B, Draw, T
-from scratch_transformer.kit.kinds.layers import ACTIVATIONS, builtin_activation, token_probes
+from scratch_transformer.kit.kinds.layers import ACTIVATIONS, OUTPUTS, builtin_activation, scored, token_probes
 from scratch_transformer.kit.kinds.wrapped import normalized
 from scratch_transformer.kit.recipe import Recipe
 
@@ -108,7 +108,7 @@ def builtin_sentence_head(settings: Settings, recipe: Recipe, state: State, inpu
     if recipe.head_layer:
         vector = linear(vector, state, "inner")
         vector = torch.tanh(vector) if recipe.activation == "tanh" else builtin_activation(vector, recipe)
-    return linear(vector, state, "projection") if recipe.head else vector
+    return scored(linear(vector, state, "projection") if recipe.head else vector, recipe)
 
 
 SENTENCE_HEAD = Kind(
@@ -121,7 +121,7 @@ SENTENCE_HEAD = Kind(
     build=lambda settings, recipe: SentenceHead(settings["d_model"], settings["vocab_size"], recipe),
     probes=token_probes,
     mistakes=COMMON,
-    designs=combined(POOLED, INNER),
+    designs=combined(OUTPUTS, POOLED, INNER),
     full={"head_layer": True},
     oracle=builtin_sentence_head,
     builtin="torch.nn.Linear",

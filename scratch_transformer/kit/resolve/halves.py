@@ -19,9 +19,10 @@ OTHERWISE = re.compile(
 )
 """Names in what is more than that."""
 LOGS = {"log_softmax", "LogSoftmax"}
+KEEPS_LOGS = re.compile(r"self\.softmax *=.*LogSoftmax\(")
 DRAWS = {"rand", "rand_like", "bernoulli", "bernoulli_", "empty_like", "Bernoulli"}
 ACTS = re.compile(r"gelu|relu|silu|swish|tanh|^act|activation|act_fn|ACT2FN", re.IGNORECASE)
-HEADS = re.compile(r"head|logits|classif|score|relationship", re.IGNORECASE)
+HEADS = re.compile(r"head|logits|classif|score|relationship|sentence", re.IGNORECASE)
 """In the name of what gives scores, of as many classes as are written in: NextSentenceHead."""
 WIDE = {"d_ff", "d_ff/d_model"}
 TIMES = re.compile(r"\bLinear\([^()]*\b\d \*|\bLinear\([^()]*\* \d\b")
@@ -33,8 +34,8 @@ def kinds_of(cls: Any, told: set[str], tensors: int) -> tuple[str, ...]:
     names, source = names_in(cls), source_of(cls)
     if tensors == 1 and told == {"dropout"} and DRAWS & names and "dropout" in cls.__name__.lower():
         return ("Dropout",)
-    count = len(LINEAR.findall(source))
-    if "d_model" not in told or not 1 <= count <= 2 or any(map(OTHERWISE.search, names - LOGS)):
+    count, of_logs = len(LINEAR.findall(source)), LOGS | ({"softmax"} if KEEPS_LOGS.search(source) else set())
+    if "d_model" not in told or not 1 <= count <= 2 or any(map(OTHERWISE.search, names - of_logs)):
         return ()
     if any(OTHERWISE.search(name) for part in leads_to(cls) for name in names_in(part) - LOGS):
         return ()  # a whole, whose words and sentences are scored

@@ -135,9 +135,10 @@ KEY_PADDING = re.compile(rf"pad|validlen|length|{LENGTHS.pattern}|attentionmask$
 
 MASKED = re.compile(
     r"(?:un)?masked(?=(?:x|(?:input|token|src)?ids|inputs?|tokens?|src|seqs?|sequences?|text|features|emb(?:edding)?s?)$)"
-    r"|mask(?=(?:queries|tokens|features)$)"
+    r"|mask(?=(?:queries|tokens|features)$)|mask(?:ed)?(?=lm|languagem)"
 )
-"""What words are hidden in, as BERT is given them, or what stands for a mask of an image: no mask of attention."""
+"""What words are hidden in, as BERT is given them, or what finds them; what stands for a mask of an image: no mask of
+attention."""
 
 
 LABELS = re.compile(r"mask\w*label")
