@@ -136,6 +136,8 @@ class Recipe:
     cosine_falls: str = "as half a cosine"
     cosine_least: str = "below"  # "on top": added to the whole wave, so that it begins above the greatest rate
     cosine_warmup: str = "from 0"
+    cosine_rise: str = "from nothing"  # "from the least": of the rate in the warm-up
+    cosine_end: str = "for good"  # "again": the warm-up and the wave begin anew after the last step
     cosine_steps: str = "from 0"  # "from 1": the first step is taken for the second, of all that is computed
     adam_correction: str = "both"  # of the two moments' start at zero
     adam_eps: str = "outside"  # "inside": √(v̂ + ε); "uncorrected": √v + ε

@@ -100,6 +100,7 @@ class CosineSchedule(OfSettings):
         high, low = self.settings["max_lr"], self.settings["min_lr"]
         n, warmup, total, form = steps.double(), self.settings["warmup"], self.settings["total"], self.recipe.cosine
         n = n + 1 if self.recipe.cosine_steps == "from 1" else n
+        n = n % total if self.recipe.cosine_end == "again" else n
         rise = {"from 0": n / warmup, "from 1": (n + 1) / warmup, "from 1, to 1": (n + 1) / (warmup + 1),
                 "none": torch.full_like(n, math.inf)}[self.recipe.cosine_warmup]  # fmt: skip
         begin, length = {
@@ -129,7 +130,8 @@ class CosineSchedule(OfSettings):
         if form not in ("goes on after the end", "as long as all steps, not cut"):
             fall = torch.where(n > total, low, fall)
             fall = torch.where(n >= begin + length, low, fall) if form in ("to the last step", "a step early") else fall
-        return torch.where(n < warmup, high * rise, fall) if self.recipe.cosine_warmup != "none" else fall
+        rising = low + (high - low) * rise if self.recipe.cosine_rise == "from the least" else high * rise
+        return torch.where(n < warmup, rising, fall) if self.recipe.cosine_warmup != "none" else fall
 
 
 class GradientClipping(nn.Module):

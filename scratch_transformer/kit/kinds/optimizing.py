@@ -109,6 +109,13 @@ WARMUPS = {
     "the first step has a part already, of warmup + 1": {"cosine_warmup": "from 1, to 1"},
     "counted from 1": {"cosine_steps": "from 1"},
 }
+ENDS = {
+    "": {},
+    "up from the least rate, and again and again": {"cosine_rise": "from the least", "cosine_end": "again"},
+    "up from the least rate": {"cosine_rise": "from the least"},
+    "again and again": {"cosine_end": "again"},
+}
+"""Warm restarts begin anew after their last step."""
 COSINE = Kind(
     name="CosineSchedule",
     what="The learning rate of every step: a rise in a straight line, then half a cosine down to the least.",
@@ -124,7 +131,7 @@ COSINE = Kind(
     build=lambda settings, recipe: canonical.CosineSchedule(dict(settings), recipe),
     probes=cosine_probes,
     mistakes=("O6", "O7", "O8"),
-    designs=WARMUPS,
+    designs=combined(WARMUPS, ENDS),
 )
 
 

@@ -192,6 +192,8 @@ def optimizer_of(thing: Any) -> type | None:
 def rate_of(thing: Any, settings: Mapping[str, Any]) -> float:
     """The rate that an optimizer has of which a schedule is a share: its greatest; 1 where it is told what to make."""
     if "max_lr" in settings:
+        if _falls_to_its_own(thing):
+            return float(settings["min_lr"])
         starts = beginnings(thing)
         is_told = any("max_lr" in settings_of(p.name)[:1] for p in parameters_of(thing) if p.name not in starts)
         return START if is_told else float(settings["max_lr"])
@@ -208,10 +210,20 @@ def told(thing: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     is_of_a_step = inspect.isfunction(thing) and not is_maker(thing)
     names = _told_from_outside(thing) if is_of_a_step else named_by(thing)
-    knows = any("min_lr" in settings_of(name)[:1] or SHARE.search(name) for name in names)
+    knows = any("min_lr" in settings_of(name)[:1] or SHARE.search(name) for name in names) or _falls_to_its_own(thing)
     speaks = not is_of_a_step or "warm" in source_of(thing).lower()
     least = {} if knows else {"min_lr": _written_share(thing, settings) if is_of_a_step else 0.0}
     return least if speaks else {**least, "warmup": 0}
+
+
+def _falls_to_its_own(thing: Any) -> bool:
+    """Whether a class is told the greatest rate alone, and takes its optimizer's for the least: eta_max - base_lr."""
+    named = {setting for p in parameters_of(thing) for setting in settings_of(p.name)[:1]}
+    is_one = isinstance(thing, type) and "max_lr" in named and "min_lr" not in named
+    return is_one and LEAST.search(source_of(thing)) is not None
+
+
+LEAST = re.compile(r"(max|peak)\w* *- *base_lr\b")
 
 
 def _told_from_outside(function: Any) -> set[str]:

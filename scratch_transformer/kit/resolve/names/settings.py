@@ -113,7 +113,7 @@ SETTINGS: dict[str, str] = {
     "label_smoothing": "smoothing labelsmoothing eps epsilon ls smooth alpha epsls smoothingfactor",
     "warmup": """
         warmup warmupsteps nwarmupsteps numwarmupsteps warmupstep nwarmup warmsteps warm
-        warmupiters tw twarmup warmupiterations warmupit
+        warmupiters tw twarmup warmupiterations warmupit tup
     """,
     "max_lr": """
         maxlearningrate maxlr lrmax alphamax peaklr peaklearningrate learningrate lr baselr initiallr amax maxalpha
@@ -127,7 +127,7 @@ SETTINGS: dict[str, str] = {
         cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc
         cosineiters numiterations annealingiters numsteps decaysteps lrdecaysteps cosinecycle maxit cosineannealingiters
         cosinecyclesteps totaliterations tcosine tmax total totalupdates maxiterations cosineannealingsteps
-        iterations iters niterations
+        iterations iters niterations t0 firstcyclesteps
     """,
     "factor": "factor scale lrmul lrscale initlr lrfactor k multiplier",
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
