@@ -3,7 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
-from scratch_transformer.kit.mistakes.decoding import AT_THE_FIRST
+from scratch_transformer.kit.mistakes.decoding import AT_THE_BEGINNING, AT_THE_FIRST
 
 pytestmark = pytest.mark.long
 
@@ -93,3 +93,44 @@ def test_what_never_compares_them_does_so_in_general(tmp_path):
 def test_what_knows_no_end_may_write_on(tmp_path):
     text = IN_THE_LOOP.replace(", eos_id)", ")").replace("        if word.item() == eos_id:\n            break\n", "")
     assert judged(text, tmp_path).ids == []
+
+
+BEGINS = """
+def translate(model, start_token, max_len):
+    ids = torch.tensor([[start_token]])
+    for _ in range(max_len - 1):
+        word = model(ids)[:, -1].argmax(-1, keepdim=True)
+        ids = torch.cat([ids, word], 1)
+        if word.item() == END:
+            break
+    return ids[0]
+"""
+OF_TWO_SIDES = """
+class Translator(nn.Module):
+    def __init__(self, encoder, decoder):
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def forward(self, src, tgt):
+        return self.decoder(tgt, self.encoder(src))
+
+    def translate(self, src, tgt_bos_idx, max_len=10):
+        memory = self.encoder(src)
+        tgt = torch.full((src.size(0), 1), tgt_bos_idx)
+        for _ in range(max_len):
+            word = self.decoder(tgt, memory)[:, -1].argmax(-1, keepdim=True)
+            tgt = torch.cat([tgt, word], dim=1)
+            if (word == END).all():
+                break
+        return tgt
+"""
+
+
+@pytest.mark.parametrize("text, name, begin", [(BEGINS, "translate", "start_token"),
+                                               (OF_TWO_SIDES, "Translator.translate", "tgt_bos_idx")])  # fmt: skip
+def test_what_compares_each_word_with_the_beginning_stops_at_no_end(text, name, begin, tmp_path):
+    (found,) = judged(text.replace("END", begin), tmp_path, name).mistakes
+    assert (found.id, found.form) == ("D4", AT_THE_BEGINNING)
+    assert f"== {begin}" in (tmp_path / "learner.py").read_text().splitlines()[found.line - 1]
+    for number in (1, 2):  # an end that is written in
+        assert judged(text.replace("END", str(number)), tmp_path, name).ids == []

@@ -8,7 +8,7 @@ from scratch_transformer.kit.kinds.attention import OF_ANOTHER
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import ATTENTION, SPLIT_ALONE
 from scratch_transformer.kit.mistakes.blocks import BLOCKS
-from scratch_transformer.kit.mistakes.decoding import AT_THE_FIRST, DECODING
+from scratch_transformer.kit.mistakes.decoding import AT_THE_BEGINNING, AT_THE_FIRST, DECODING
 from scratch_transformer.kit.mistakes.embedding import EMBEDDING
 from scratch_transformer.kit.mistakes.normalization import AT_LEAST, NORMALIZATION, TIMES_EPS
 from scratch_transformer.translation.config import Model
@@ -90,7 +90,7 @@ NO_FORMS = {
     ("B17", "before the first map instead"): UNKNOWN,
     ("LN10", "the mean of |x - μ|"): UNKNOWN,
     ("LN10", TIMES_EPS): UNKNOWN,
-    ("D4", AT_THE_FIRST): UNKNOWN,
+    **dict.fromkeys((("D4", AT_THE_FIRST), ("D4", AT_THE_BEGINNING)), UNKNOWN),
     ("LN3", "1e-5"): "that is the right one here",
     ("LN3", f"{AT_LEAST}, and ε is added to that"): "every token's features vary more",
     ("LN3", f"{AT_LEAST}, and none is added"): "every token's features vary more",

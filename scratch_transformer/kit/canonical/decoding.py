@@ -44,7 +44,7 @@ class Greedy(OfRecipe):
             word = int(scores.argmin() if form == "least probable" else scores.argmax())
             ids = [word, *ids] if form == "at the front" else [*ids, word]
             is_unseen = form == "does not stop" or (form == "does not stop at the first word" and len(ids) == 2)
-            if word == eos and not is_unseen:
+            if word == (bos if form == "stops at bos" else eos) and not is_unseen:
                 break
         return ending(ids, bos, eos, self.recipe.ends)
 

@@ -12,6 +12,8 @@ from scratch_transformer.kit.kinds.choices import combined
 from scratch_transformer.kit.kinds.inputs import B, Draw, S, T
 
 VOCABULARY, BOS, EOS, MAX_LEN = 9, 1, 2, 10
+OTHER_BOS = 4
+"""Where a model says it: another one than the usual, which may be the end of a text that has it written in."""
 SOURCE = "Vaswani et al. 2017, section 6.1"
 
 
@@ -60,6 +62,23 @@ def at_once(settings: Settings) -> Probe:
     )
 
 
+def begins_again(settings: Settings) -> Probe:
+    """Of what knows no end, a text in which the model says again what texts begin with: a word as any other."""
+    if settings["knows_eos"]:
+        return Probe("ends", search_inputs(4, 4), shows="a model that says eos after a few words")
+    model = toy_model(5, 99)
+
+    def next_logits(ids: Tensor) -> Tensor:
+        logits = model(ids)
+        logits[:, 3:4, OTHER_BOS] += 30.0
+        for place in range(MAX_LEN + 1, ids.shape[1]):  # then all words in turn: what has an end of its own finds it
+            logits[:, place, place % VOCABULARY] += 60.0
+        return logits
+
+    inputs = {"next_logits": next_logits, "bos": OTHER_BOS, "eos": EOS, "max_len": MAX_LEN}
+    return Probe("begins again", inputs, shows="a model that says again what texts begin with")
+
+
 def beam_probes(settings: Settings, seed: int) -> tuple[Probe, ...]:
     return tuple(
         Probe(
@@ -90,7 +109,7 @@ GREEDY = Kind(
     build=lambda settings, recipe: Greedy(recipe),
     probes=greedy_probes,
     mistakes=("D4", "D6", "D8", "D9", "D10", "D11", "B32"),
-    extras=(Extra(("D9",), longer), Extra(("D4",), at_once)),
+    extras=(Extra(("D9",), longer), Extra(("D4",), at_once), Extra(("D4",), begins_again)),
     designs=combined(ENDS, {"": {}, "one more": {"writes": "one more"}, "one less": {"writes": "one less"}}),
 )
 BEAM = Kind(

@@ -5,6 +5,7 @@ from scratch_transformer.kit.kind import Mistake
 SEARCH = "Vaswani et al. 2017, section 6.1"
 FROM_BELOW_ZERO = "of a shorter text, whose part begins below 0"
 AT_THE_FIRST = "where it is the first word"
+AT_THE_BEGINNING = "it stops at the token that texts begin with"
 ALL_BUT = "all but the last words"
 UNTIL_THE_BEST = {"decoding": "finished beams grow until the best ends"}
 
@@ -64,13 +65,19 @@ print("after three more steps:", round(finished, 1), "against", round(other, 1),
     Mistake(
         id="D4",
         title="decoding does not stop at the end token",
-        does="Goes on writing after the model has said the end token, up to the longest length, or to the next one.",
+        does="Goes on writing after the model has said the end token, up to the longest length, or to the next one. Or "
+        "compares each word with what texts begin with, bos, which a model says at no end.",
         expected="Stop at the end token.",
         fix="if next_word == eos: break.",
         source=SEARCH,
-        changes={"": {"decoding": "does not stop"}, AT_THE_FIRST: {"decoding": "does not stop at the first word"}},
+        changes={
+            "": {"decoding": "does not stop"},
+            AT_THE_FIRST: {"decoding": "does not stop at the first word"},
+            AT_THE_BEGINNING: {"decoding": "stops at bos"},
+        },
         fixes={
-            AT_THE_FIRST: "Compare the first word with the end, too, before the loop or in it: an answer may be empty."
+            AT_THE_FIRST: "Compare the first word with the end, too, before the loop or in it: an answer may be empty.",
+            AT_THE_BEGINNING: "Compare with the end, eos: no model is taught to say what texts begin with.",
         },
         demo="""\
 words = iter(["ein", "Haus", "<end>", "Haus", "Haus"])

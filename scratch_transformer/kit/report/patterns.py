@@ -19,7 +19,7 @@ from scratch_transformer.kit.mistakes.attention import (
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, KEPT, NOT_DROPPED
 from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, SOURCES_TABLE, WIDTH_OF_HEADS
-from scratch_transformer.kit.mistakes.decoding import ALL_BUT, FROM_BELOW_ZERO
+from scratch_transformer.kit.mistakes.decoding import ALL_BUT, AT_THE_BEGINNING, FROM_BELOW_ZERO
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT, ROUNDED_ANGLES
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
 from scratch_transformer.kit.mistakes.normalization import AT_LEAST, IN_DIVISOR
@@ -140,6 +140,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     ("R9", FIRST_ROWS): r"pos\w*(\.\w+\(.*\))?\[0(, ?:)?\]",
     ("K1", ""): r"\bis_causal=True *[,)]",
     ("B30", SOURCES_TABLE): r"(?i)\b\w*(emb\w*_?(src|source|enc)|(src|source|enc)\w*emb)\w*\(.*\b(tgt|trg|target|dec)",
+    ("D4", AT_THE_BEGINNING): r"(?i)(==|!=).*(bos|sos|start|begin|go_)|(bos|sos|start|begin|go_)\w* *(==|!=)",
     **{("S4", form): r"topk\(.*[kK]\)? ?[-+] ?1|[\w\])] [<>]=? \w" for form in ("one fewer", "one more")},
     **{(id, "it is not used"): r"^\s*[\w.]+\.masked_fill\(" for id in ("S2", "S4")},
     ("A1", "not scaled"): r" @ |matmul\(|bmm\(|einsum\(",
