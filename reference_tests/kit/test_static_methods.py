@@ -1,8 +1,8 @@
-"""Static methods of a class of modules: where the class stops, they are judged by themselves."""
+"""Static methods: of a class of modules they are judged by themselves where that stops, of other classes always."""
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, reported, written
 
 ATTENTION = """
 class MultiHeadAttention(nn.Module):
@@ -59,3 +59,43 @@ def test_a_dropout_that_is_made_in_a_function_never_knows_of_evaluation(default,
     assert result.severe == ids
     for named in result.mistakes:
         assert named.id != "B12" or named.shown.strip() == DROPS
+
+
+MANAGER = """
+class Manager:
+    @staticmethod
+    def train(model, loader):
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        for x, y in loader:
+            loss = F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    @staticmethod
+    def attention(query, key, value):
+        return torch.softmax(query @ key.transpose(-2, -1) / math.sqrt(query.size(-1)), dim=AXIS) @ value
+
+    @staticmethod
+    def greedy_decode(model, src, src_mask, tokenizer, max_len):
+        memory = model.encode(src, src_mask)
+        ids = torch.full((1, 1), tokenizer.token_to_id("[SOS]"))
+        while ids.size(1) < max_len:
+            word = model.project(model.decode(memory, src_mask, ids, None)[:, PLACE]).argmax(-1)
+            ids = torch.cat([ids, word[:, None]], dim=1)
+            if word.item() == tokenizer.token_to_id("[EOS]"):
+                break
+        return ids.squeeze(0)
+
+    @staticmethod
+    def run(model, loader, tokenizer):
+        return [Manager.greedy_decode(model, src, mask, tokenizer, 20) for src, mask in loader]
+"""
+
+
+@pytest.mark.parametrize("place, axis, ids", [("-1", "-1", ([], [])), ("0", "-2", (["D8"], ["A2"]))])
+def test_of_a_class_that_is_no_module_they_are_judged_as_functions(place, axis, ids, tmp_path):
+    report = reported(written(MANAGER.replace("PLACE", place).replace("AXIS", axis), tmp_path))
+    found = {result.name: result.severe for result in report.results}
+    assert found == dict(zip(("Manager.greedy_decode", "Manager.attention"), ids, strict=True))
+    assert "Manager (no nn.Module; its attention and its greedy_decode are judged)" in "".join(report.ignored)

@@ -212,7 +212,10 @@ class Found:
             rank = len(self.order) if value in self.static else self.order[kinds[0]]  # once it is known what stops
             self.found.append((rank, name, value, kinds, source, line))
         makes_masks = self._note_masks(name, value, source)
-        self._note_static(name, value, source)
+        if kinds or is_module_class(value):
+            self._note_static(name, value, source)
+        else:
+            self._add_static(name, value, source)
         return bool(kinds) or makes_masks
 
     def _add_methods(self, name: str, value: Any, source: Source) -> None:
@@ -259,6 +262,13 @@ class Found:
                 self.static[function] = value
             self.add(f"{name}.{method}", function, source, inspect.unwrap(function).__code__.co_firstlineno)
         return bool(found) and not issubclass(value, nn.Module)
+
+    def _add_static(self, name: str, value: Any, source: Source) -> None:
+        """The static methods of a class that is no component, which are functions, wherever they stand."""
+        found = {other for _, other, _, _, where, _ in self.found if where.path == source.path}
+        for method, function in methods.static_of(value):
+            if f"{name}.{method}" not in found:
+                self.add(f"{name}.{method}", function, source, _line_of(function))
 
     def _note_static(self, name: str, value: Any, source: Source) -> None:
         """The static methods of a class of modules, which are judged by themselves where the class stops."""

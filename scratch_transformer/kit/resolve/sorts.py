@@ -49,7 +49,7 @@ UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no
 OTHER_OPTIMIZER = "an optimizer that is no AdamW"
 OTHER_RATES = "a learning rate that follows no known schedule"
 NO_RATES = "its rates are none of those that are known"
-JUDGED_WITHIN = "{}; its {} is judged"
+JUDGED_WITHIN = "{}; its {} {} judged"
 WRITES_OTHERWISE = "it asks no model for one word after the other"
 STEPS_OF_TRAINING = "(training|validation|test|train|val) (step|epoch|loop|one epoch)|fit"
 BY_WORDS = {
@@ -111,8 +111,9 @@ def _named(name: str, sorts: Iterable[str] = BY_WORDS) -> str:
 
 def judged_within(name: str, thing: Any, found: Iterable[str]) -> str:
     """That methods of a class are judged by themselves, if they are. found: the names of all components."""
-    methods = [one.split(".")[1] for one in found if one.startswith(f"{name}.")]
-    return JUDGED_WITHIN.format(holder(thing), " and its ".join(dict.fromkeys(methods))) if methods else ""
+    methods = dict.fromkeys(one.split(".")[1] for one in found if one.startswith(f"{name}."))
+    are = "is" if len(methods) == 1 else "are"
+    return JUDGED_WITHIN.format(holder(thing), " and its ".join(methods), are) if methods else ""
 
 
 def holder(thing: Any) -> str:

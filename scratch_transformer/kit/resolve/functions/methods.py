@@ -58,8 +58,8 @@ def _writes_with_its_model(method: Any) -> bool:
 
 
 def static_of(thing: Any) -> Iterator[tuple[str, Any]]:
-    """The static methods of a class of modules, by name."""
-    for name, one in vars(thing).items() if is_module_class(thing) else ():
+    """The static methods of a class, by name."""
+    for name, one in vars(thing).items() if isinstance(thing, type) else ():
         if isinstance(one, staticmethod) and inspect.isfunction(one.__func__):
             yield name, one.__func__
 
