@@ -43,7 +43,7 @@ NOT_SHOWN = {
 }
 
 
-ONCE = {"G6", *(f"O{n}" for n in range(1, 11)), "O12", "S1", "S2", "W1", "W2", "W3", "W4"}
+ONCE = {"G6", *(f"O{n}" for n in range(1, 11)), "O12", "S1", "S2", "W1", "W2", "W3", "W4", "W5"}
 """What one style has alone: the optimizer, its schedule, sampling and the tokenizer of a course."""
 
 

@@ -126,6 +126,7 @@ class Tok:
 """ + WITHOUT_WORDS[WITHOUT_WORDS.index("\ndef merged") :]
 BY_RANK = "min(zip(parts, parts[1:]), key=lambda pair: self.merge_ranks.get(pair, math.inf))"
 JOINED = 'b"".join(self.vocab[i] for i in ids).decode("utf-8", "replace")'
+LETTERS = r"[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+"
 LOWEST = "min(set(zip(ids, ids[1:])), key=lambda pair: self.merges.get(pair, math.inf))"
 
 
@@ -143,6 +144,7 @@ LOWEST = "min(set(zip(ids, ids[1:])), key=lambda pair: self.merges.get(pair, mat
         (OTHER_TABLES, "Tok", "", "", []),
         (OTHER_TABLES, "Tok", BY_RANK, BY_RANK.replace("min(", "max(").replace("math.inf", "-1"), ["W1"]),
         (LEARNING, "Tok", "", "", []),
+        (IN_ORDER, "ByteLevelBPE", LETTERS, "[a-zA-Z]+| ?\\d+| ?[^\\sa-zA-Z0-9]+", ["W5"]),
         (LEARNING, "Tok", JOINED, '"".join(self.vocab[i].decode("utf-8", "replace") for i in ids)', ["W4"]),
     ],
 )

@@ -130,7 +130,7 @@ class Recipe:
     schedule_steps: str = "from 1"  # "from 0", as LambdaLR counts; "from 0, which is taken for 1"
     merging: str = "first learned first"
     specials: str = "kept"  # "cut": like any other text; "as told": the first that fits, not the longest
-    words: str = "first"  # "none": the text is not cut into words
+    words: str = "first"  # "none": the text is not cut into words; "of ASCII": other letters are none
     decoded: str = "the text"
     cosine: str = "right"
     cosine_falls: str = "as half a cosine"

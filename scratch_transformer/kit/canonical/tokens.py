@@ -14,6 +14,8 @@ from scratch_transformer.kit.recipe import Recipe
 
 WORDS = re.compile(r"'(?:[sdmt]|ll|ve|re)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
 """GPT-2's words: with the space before them."""
+OF_ASCII = re.compile(WORDS.pattern, re.ASCII)
+"""The same where no other letters are known, as in bytes."""
 Merge = tuple[bytes, bytes]
 
 
@@ -58,14 +60,15 @@ class Tokenizer(nn.Module):
     def forward(self, text: str) -> Tensor:
         specials = () if self.recipe.specials == "cut" else self.special_tokens
         in_order = specials if self.recipe.specials == "as told" else sorted(specials, key=len, reverse=True)
-        pattern = "|".join(map(re.escape, in_order))
+        either = "|".join(map(re.escape, in_order))
         found: list[int] = []
-        for part in re.split(f"({pattern})", text) if pattern else [text]:
+        for part in re.split(f"({either})", text) if either else [text]:
             if part in specials:
                 found.append(self.ids[part.encode()])
             else:
                 is_cut = self.splits and self.recipe.words != "none"
-                words = WORDS.findall(part) if is_cut else [part]
+                pattern = OF_ASCII if self.recipe.words == "of ASCII" else WORDS
+                words = pattern.findall(part) if is_cut else [part]
                 found += [self.ids[token] for word in words for token in self._encoded(word)]
         return torch.tensor([*found, -1 if self._decoded(found) == text else -2])
 

@@ -10,6 +10,8 @@ from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.recipe import Recipe
 
 TEXT = "the theory of the other three: then there is another. low lower lowest, new newer newest, wider widest " * 2
+OF_BYTES = ((b"\xc3", b"\xa9"), (b"f", b"\xc3\xa9"))
+"""Merges of one letter, and of that with the one before it, which are of one word."""
 END = "<|endoftext|>"
 SPECIAL = (END, f"{END}{END}")
 
@@ -62,10 +64,10 @@ TOKENIZER = Kind(
     synonyms=("tokenizer", "bpetokenizer", "bpe", "bytepairencoding", "mytokenizer", "bytepairtokenizer", "bpeencoder"),
     source="Sennrich et al. 2016, algorithm 1; Radford et al. 2019, section 2.2",
     inputs=("text",),
-    defaults={"merges": (*learned(TEXT, 40), (b"e", b" ")), "special_tokens": SPECIAL, "splits": True},
+    defaults={"merges": (*learned(TEXT, 40), (b"e", b" "), *OF_BYTES), "special_tokens": SPECIAL, "splits": True},
     build=lambda settings, recipe: Tokenizer(settings, recipe),
     probes=probes,
-    mistakes=("W1", "W2", "W3", "W4"),
+    mistakes=("W1", "W2", "W3", "W4", "W5"),
     oracle=builtin,
     builtin="tokenizers' byte-level BPE",
 )

@@ -1,4 +1,4 @@
-"""W1 … W4: byte-pair encoding."""
+"""W1 … W5: byte-pair encoding."""
 
 from scratch_transformer.kit.kind import Mistake
 
@@ -66,6 +66,22 @@ print("words first:", re.findall(r" ?\\w+", "the end"))
 tokens = ["é".encode()[:1], "é".encode()[1:]]
 print("joined first:", b"".join(tokens).decode())
 print("one by one:  ", "".join(token.decode(errors="replace") for token in tokens))
+""",
+    ),
+    Mistake(
+        id="W5",
+        title="letters beyond ASCII end a word",
+        does="Takes letters beyond ASCII for none: of café it makes two words, caf and é, which no merge can join. So "
+        "does a pattern of bytes, in which \\p{L} and \\w are letters of ASCII alone, and [a-zA-Z]. Where the merges "
+        "are another's, the ids are other ones.",
+        expected="A letter is one in every alphabet: GPT-2's pattern, of a text.",
+        fix="regex.findall(PATTERN, text), with \\p{L}, and .encode() of every word after that.",
+        source="Radford et al. 2019, section 2.2",
+        changes={"": {"words": "of ASCII"}},
+        demo="""\
+import re
+print("of a text:", re.findall(r" ?\\w+", "a café"))
+print("of bytes: ", re.findall(rb" ?\\w+| ?[^\\s\\w]+", "a café".encode()))
 """,
     ),
 )

@@ -94,4 +94,6 @@ OPTIMIZING = (
              "for token in self._merge(text.encode())"),
     mistaken("W4", "course", "Tokenizer", 'b"".join(self.vocab[i] for i in ids).decode("utf-8", errors="replace")',
              '"".join(self.vocab[i].decode("utf-8", errors="replace") for i in ids)'),
+    mistaken("W5", "course", "Tokenizer", "for match in self.PATTERN.finditer(text) for token in self._merge(match.group().encode())",
+             "for match in re.finditer(self.PATTERN.pattern.encode(), text.encode()) for token in self._merge(match.group())"),
 )  # fmt: skip
