@@ -247,3 +247,27 @@ class Encoder(nn.Module):
 def test_a_config_knows_how_many_segments_there_are(name, tmp_path):
     found = check_text(TOLD_OF_SEGMENTS.replace("n_seg_type", name), tmp_path)["Encoder"]
     assert found.verdict in FINE, found
+
+
+DECODER = """
+class Decoder(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+        self.embed = nn.Embedding(config.n_dec_vocab, config.d_hidn)
+        self.places = nn.Embedding(config.n_dec_seq, config.d_hidn)
+        layer = nn.TransformerDecoderLayer(config.d_hidn, config.n_head, config.d_ff, batch_first=True)
+        self.layers = nn.TransformerDecoder(layer, config.n_layer)
+
+    def forward(self, inputs, enc_inputs, enc_outputs):
+        hidden = inputs.eq(self.config.i_pad)
+        x = self.embed(inputs) + self.places(torch.arange(inputs.size(1)).expand_as(inputs))
+        later = torch.ones(inputs.size(1), inputs.size(1)).triu(1).bool()
+        return self.layers(x, enc_outputs, later, None, hidden, enc_inputs.eq(self.config.i_pad))
+"""
+
+
+def test_the_id_of_padding_may_be_asked_for_when_a_decoder_is_called_and_not_before(tmp_path):
+    """Where it is another than 0, a word would be hidden as if it were padding."""
+    found = check_text(DECODER, tmp_path)["Decoder"]
+    assert found.verdict in FINE, found

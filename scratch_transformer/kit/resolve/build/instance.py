@@ -13,6 +13,8 @@ from scratch_transformer.kit.definitions import is_of_torch, is_own, nodes_of
 from scratch_transformer.kit.judge.written import LEAST_BASE, bases
 from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.inputs import EPS
+from scratch_transformer.kit.resolve.build.config import Config
+from scratch_transformer.kit.resolve.build.reading import uses_of
 from scratch_transformer.kit.resolve.names.roles import role_of
 from scratch_transformer.kit.resolve.names.settings import settings_of
 from scratch_transformer.kit.resolve.weights.layout import walk
@@ -30,6 +32,7 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
     """The settings that something was really built with: asked for, else read from its attributes and shapes."""
     kept = (*kind.defaults, *(name for name in OPTIONAL if name in used))
     settings = {name: value for name, value in wanted.items() if name in kept}
+    used = {**_told_of_padding(made), **used}
     if not used.keys() & {"pad", "src_pad", "tgt_pad"}:
         pads = ("src_pad", "tgt_pad", *(("pad",) if "ids" in kind.inputs else ()))
         settings |= {name: 0 for name in pads if name in settings}  # the number that people write out
@@ -54,6 +57,14 @@ def settings_of_instance(made: Any, kind: Kind, wanted: Mapping[str, Any], used:
         settings["num_layers"] = _layers(made) or settings["num_layers"]
     settings |= _of_heads(made, settings, kind.name.endswith("Attention"))
     return settings | _of_query_norms(made, settings)
+
+
+def _told_of_padding(made: Any) -> dict[str, Any]:
+    """Which id is padding by its config, whom it asks when it is called, and not before: ids.eq(self.config.pad_id)."""
+    configs = [value for value in getattr(made, "__dict__", {}).values() if isinstance(value, Config)]
+    read = {name for use in uses_of(type(made)).values() for name in use.attributes} if configs else set()
+    pads = [getattr(configs[0], name) for name in sorted(read) if settings_of(name)[:1] == ("pad",)]
+    return {"pad": pads[0]} if pads else {}
 
 
 QUERY_NORM = re.compile(r"(^|[._])(q|query|queries)_?(rms|layer)?_?(norm|ln)|(norm|ln)_?(q|query|queries)([._]|$)")
