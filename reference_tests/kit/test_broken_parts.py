@@ -269,3 +269,33 @@ class TransformerEncoder(nn.Module):
 def test_a_lent_part_that_may_scale_is_no_reason_to_say_that_nothing_does(tmp_path):
     result = check_text(PAIRS.format("hidden, weights", "") + UNSCALED, tmp_path)["TransformerEncoder"]
     assert "PositionEncoder" in result.replaced and "E2" not in {m.id for m in result.mistakes}
+
+
+TOLD_A_FACTOR = """
+class FeedForward(nn.Module):
+    def __init__(self, width, expansion_factor):
+        super().__init__()
+        self.inner = nn.Linear(width, width * expansion_factor)
+        self.outer = nn.Linear(width * expansion_factor, width)
+
+    def forward(self, x):
+        return self.outer(self.inner(x.transpose(1, 2)).relu())
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, width, heads, expansion_factor=4):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.network = FeedForward(width, expansion_factor)
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = self.norm_1(x + self.attention(x, x, x)[0])
+        return self.norm_2(x + self.network(x))
+"""
+
+
+def test_what_the_reference_lends_is_as_wide_as_the_factor_says_that_the_part_is_told(tmp_path):
+    result = check_text(TOLD_A_FACTOR, tmp_path)["EncoderLayer"]
+    assert result.replaced == ["FeedForward"] and not result.unexplained
+    assert result.error is not None and result.error < 1e-9

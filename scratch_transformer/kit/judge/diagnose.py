@@ -139,7 +139,7 @@ def _crashed(candidate: Candidate, error: Exception | None) -> Diagnosis:
 
 def _diagnosed(session: Session, parts: Known, seconds: float | None) -> Diagnosis:
     kind, candidate = session.kind, session.candidate
-    match = find(session, parts, seconds)
+    match = find(session, parts, seconds) if session.may_be_given(of_session(session)) else Match()
     best = match.hypotheses[0] if match.hypotheses else None
     design = _design(session, best)
     recipe = best.recipe if best else design

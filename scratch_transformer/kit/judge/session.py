@@ -7,7 +7,7 @@ import copy
 import functools
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -130,6 +130,14 @@ class Session:
         """A recipe's output on a probe, with the candidate's weights."""
         state = self.quiet_state if probe.quiet else self.state
         return self.variants.output(recipe, probe.quiet, state, probe)
+
+    def may_be_given(self, designs: Iterable[tuple[str, Mapping[str, Any]]]) -> bool:
+        """Whether any of these designs, or a mistake in it, gives outputs of the candidate's shape."""
+        result = next(iter(self.ran), None)
+        if result is None or result.output is None:
+            return False
+        state = self.quiet_state if result.probe.quiet else self.state
+        return self.variants.may_give(result.output, designs, result.probe.quiet, state, result.probe)
 
     def builtin(self, recipe: Recipe, probe: Probe) -> Tensor | None:
         """What torch.nn makes of a probe; where there is no builtin, the reference."""

@@ -6,7 +6,7 @@ import functools
 import operator
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.consulted import Consulted, KnownOutputs
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings
-from scratch_transformer.kit.recipe import Parts, Recipe
+from scratch_transformer.kit.recipe import RIGHT, Parts, Recipe
 
 STRUCTURE = (
     "final_norm",
@@ -53,6 +53,8 @@ class Variants:
         self.kind, self.settings = kind, settings
         self._key = kind, *settings.items()
         self._modules: dict[tuple[Any, ...], tuple[nn.Module, dict[str, Tensor]]] = {}
+        self._forms: dict[bool, tuple[int, ...] | None] = {}
+        """The shapes of outputs without and with a projection at the end, but for their length; None of what stops."""
         self._costs: dict[tuple[Any, ...], float] = {}
         """Seconds for a call of each module."""
         self._loaded: dict[tuple[Any, ...], Hashable] = {}
@@ -146,6 +148,22 @@ class Variants:
             self._outputs[name] = self._computed(recipe, key, state, probe, known) if leaf is None else leaf.output
         return self._outputs[name]
 
+    def may_give(
+        self, output: Tensor, designs: Iterable[tuple[str, Mapping[str, Any]]], key: Hashable,
+        state: Mapping[str, Tensor], probe: Probe,
+    ) -> bool:  # fmt: skip
+        """Whether any design, or a mistake in it, gives outputs of this shape: mistakes only change the length.
+
+        Of what has no weights, such as masks, mistakes change more.
+        """
+        for _, entries in designs if state else ():
+            if (has_head := bool(entries.get("head"))) not in self._forms:
+                made = self.output(RIGHT.with_(entries), key, state, probe)
+                self._forms[has_head] = None if made is None else _without_length(made)
+            if self._forms[has_head] in (None, _without_length(output)):
+                return True
+        return not state
+
     def _computed(
         self, recipe: Recipe, key: Hashable, state: Mapping[str, Tensor], probe: Probe, known: KnownOutputs
     ) -> Tensor | None:
@@ -180,6 +198,11 @@ def _structure(recipe: Recipe) -> tuple[Any, ...]:
     """What decides which parameters its module has, in its parts too."""
     own = [(part, [entry for entry in entries if entry[0] in STRUCTURE]) for part, entries in recipe.parts]
     return (*_entries(recipe), *((part, *entries) for part, entries in own if entries))
+
+
+def _without_length(output: Tensor) -> tuple[int, ...]:
+    """Its shape, but for how many tokens there are."""
+    return (*output.shape[:1], *output.shape[2:]) if output.dim() > 2 else tuple(output.shape)
 
 
 def call(module: Any, inputs: Inputs) -> Tensor:

@@ -183,6 +183,8 @@ class Trial:
         designs = possible(self._variants, missing, given, self.shown, candidate.has_bare_norms)
         best, deadline = float("inf"), min(clock.now() + SECONDS, self.until)
         is_whole, (probe, output) = True, outputs[0]
+        if output is not None and not self._variants.may_give(output, designs, key, state, probe):
+            return (NOTHING, best), True
         sample = Sample(output, probe)
         for tier, some in self._steps(designs, min(enough, NOTHING)):
             if tier and not any(_is_finite(output) for _, output in outputs):

@@ -90,6 +90,8 @@ class Known:
         """Whether what is tried works with one length alone: then what it stops with says nothing."""
         self.heard: dict[Any, BaseException] = {}
         """What the component at hand stopped with, in whatever ways it was built and called."""
+        self.answers = 0
+        """How many of all ways to call something gave numbers so far."""
         self.thorough = True
         self.hurries = False
         """Whether the file's time is long over: then nothing gets more of it for a second attempt."""

@@ -140,21 +140,28 @@ def class_of(
     """
 
     def make(self: Supplied, *args: Any, **named: Any) -> None:
+        given = _given(part, args, named)
         numbers = [value for value in (*args, *named.values()) if type(value) is int]
-        wide = [value for value in numbers if value not in settings.values()]
+        times = [value for name, value in given.items() if "d_ff/d_model" in settings_of(name) and value in numbers]
+        wide = [settings["d_model"] * value for value in times if "d_model" in settings]
+        wide += [value for value in numbers if value not in settings.values()]
         sizes = {"d_ff": wide[0]} if wide and "d_ff" in kind.defaults else {}
         Supplied.__init__(self, kind, {**settings, **sizes}, pair)
-        self.__dict__["hides_future"] = kind.name.endswith("Attention") and _is_told_to_hide(part, args, named)
+        self.__dict__["hides_future"] = kind.name.endswith("Attention") and _is_told_to_hide(given)
 
     takes_mask = part is None or fitness.takes_mask(part)
     own = {"__init__": make, "kind_name": kind.name, "why": why, "takes_mask": takes_mask, "stands_for": part}
     return type(kind.name, (Supplied,), {**own, "alone": alone})
 
 
-def _is_told_to_hide(part: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> bool:
-    """Whether a constructor is given a flag to hide the future: MultiHeadAttention(512, 8, causal=True)."""
+def _given(part: Any, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    """What the constructor of a part is told in a call, by name, with what it is by default."""
     told = parameters_of(part) if isinstance(part, type) else []
-    given = {p.name: p.default for p in told} | dict(zip([p.name for p in told], args, strict=False)) | {**named}
+    return {p.name: p.default for p in told} | dict(zip([p.name for p in told], args, strict=False)) | {**named}
+
+
+def _is_told_to_hide(given: Mapping[str, Any]) -> bool:
+    """Whether a constructor is given a flag to hide the future: MultiHeadAttention(512, 8, causal=True)."""
     return any(value is True and plain(name) in HIDING for name, value in given.items())
 
 

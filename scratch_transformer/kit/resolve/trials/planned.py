@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from scratch_transformer.kit.resolve.trials.mask_search import SHAPES, find_mask
 from scratch_transformer.kit.resolve.trials.outcome import Outcome, farther, raised
 from scratch_transformer.kit.resolve.trials.probing import is_alike, open_probes, probes_for
 from scratch_transformer.kit.resolve.trials.weight_search import find_weights
+from scratch_transformer.kit.resolve.weights.layout import Parameters
 
 if TYPE_CHECKING:
     from scratch_transformer.kit.resolve.library.library import Library
@@ -74,6 +76,7 @@ def _with_probes(
     starts, alike, is_random, of_words = 0, 0, False, "next_logits" in kind.inputs
     way_matters = of_words or any(not name for _, name, _ in plan.mask_parameters)
     silent: list[tuple[Plan, Any]] = []
+    tried: list[Resolved] = []
     ways = itertools.chain(_ways(made, function, kind, plan, library, every), silent)
     for start, way in ways:
         is_second = any(start is one for one, _ in silent)
@@ -109,7 +112,11 @@ def _with_probes(
             silent.append((start, way))  # a mask that is meant the other way round: others go first
             continue
         starts += 1
+        library.answers += 1
         is_random = _is_random(candidate, probes[0])
+        if not is_random and any(_is_the_same(candidate, other, probes) for other in tried):
+            continue
+        tried.append(candidate)
         score = find_weights(candidate, trial, probes, library, thorough=starts == 1 and not every and not is_random)
         outcome = Outcome(kind, candidate, score, "done", form=adjust.form_of_output(candidate, probes[0], trial))
         is_head = (outcome.form, best.form) == ("narrow", "wrong") and best.score[0] >= NOTHING
@@ -226,6 +233,20 @@ def _is_random(candidate: Candidate, probe: Probe) -> bool:
     if first.shape != again.shape:
         return False
     return distance(again.nan_to_num(), first.nan_to_num(), probe) > ROUNDED  # NaN twice is the same
+
+
+def _is_the_same(candidate: Resolved, other: Resolved, probes: Sequence[Probe]) -> bool:
+    """Whether another way to call it gives the same numbers on all probes, as with a mask that hides nothing anyway.
+
+    With weights that nobody has chosen: what one layout leaves at 0 would hide a difference.
+    """
+    own = Parameters(candidate.module) if candidate.module is not None else None
+    try:
+        with own.changed(own.tensors) if own is not None else contextlib.nullcontext(), torch.no_grad():
+            outputs = ([one(**probe.inputs).double().nan_to_num() for one in (candidate, other)] for probe in probes)
+            return all(other.accepts(probe.inputs) for probe in probes) and all(itertools.starmap(torch.equal, outputs))
+    except Exception:  # the learner's code may raise anything
+        return False
 
 
 def _stops(candidate: Resolved, plan: Plan, probes: Sequence[Probe]) -> bool:
