@@ -12,7 +12,8 @@ from scratch_transformer.kit.kind import asked_of
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.report.finding import FINE
-from scratch_transformer.kit.resolve.trials import choice, planned
+from scratch_transformer.kit.resolve.build import wired
+from scratch_transformer.kit.resolve.trials import match, planned
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ class EncoderLayer(nn.Module):
 
 
 def test_what_stops_however_it_is_called_is_tried_once_as_each_kind(tmp_path, counted):
-    tried = counted(choice, "resolve", lambda thing, kind, library: kind.name)
+    tried = counted(match, "_resolved", lambda thing, kind, library, settings: (kind.name, *library.stand_ins))
     assert [m.id for m in check_text(STOPS, tmp_path)["EncoderLayer"].mistakes] == ["B26"]
     assert tried and set(tried.values()) == {1}
 
@@ -72,6 +73,12 @@ def test_masks_of_other_forms_that_give_the_same_numbers_are_tried_once(tmp_path
     with time_to_look(1):
         assert check_text(HANDED_ON, tmp_path)["SelfAttention"].verdict not in FINE
     assert searched and max(searched.values()) <= 2
+
+
+@pytest.mark.parametrize("two, tried", [((3, 2), False), ((13, 12), False), ((6, 5), True), ((7, 8), True)])
+def test_sequences_of_another_length_are_tried_where_it_stops_for_a_length(two, tried):
+    stopped = RuntimeError("The size of tensor a ({}) must match the size of tensor b ({}) at dimension 1".format(*two))
+    assert bool(wired.lengths(stopped, {})) == tried
 
 
 @pytest.mark.parametrize("name", [name for name, kind in KINDS.items() if asked_of(kind, kind.complete({}), 0)])

@@ -230,7 +230,7 @@ class Checking(Found):
 
     def _learn_now(self, part: type) -> None:
         library, kinds = self.library, self.library.guesses[part]
-        library.heard.clear()
+        library.begin()
         with (
             contextlib.suppress(TimeUp, Exception),
             self.guard.on() if self.guard else nullcontext(),
@@ -287,8 +287,7 @@ class Checking(Found):
         fair = 2 * (self.end - clock.now()) / max(self.left, 1)
         self.left -= 1
         self.library.hurries = self._is_over
-        self.library.heard.clear()
-        self.library.most_weights = 0
+        self.library.begin()
         best = chosen(value, kinds, self.library, min(max(fair, self._least(LEAST_SECONDS)), SEARCH))
         self.library.checked.add(value)
         if best.candidate is not None:

@@ -121,7 +121,7 @@ def lengths(error: BaseException | None, settings: Mapping[str, Any]) -> tuple[i
     if undefined.finding(error) is not None:
         return ()  # its code alone shows that it is wrong: what works with one length is none of this
     two = [int(number) for found in MISMATCH.findall(str(error)) for number in found]
-    is_near = len(two) == 2 and abs(two[0] - two[1]) == 1
+    is_near = len(two) == 2 and abs(two[0] - two[1]) == 1 and bool({T, S} & {*two})  # as 2 samples and 3 heads are not
     return longest(settings) if is_near or re.search(rf"\b{_longest(settings)}\b", str(error)) else ()
 
 

@@ -80,6 +80,7 @@ class Known:
         self._tables: dict[Any, list[tuple[Tensor, ...]]] = {}
         self.supplied: list[str] = []
         """What the reference stands in for at the moment."""
+        self._stand_ins: dict[Any, type] = {}
         self.stand_ins: dict[Any, Any] = {}
         """Part -> the class that makes the reference in its place, at the moment."""
         self.gives_targets = False
@@ -92,6 +93,8 @@ class Known:
         """What the component at hand stopped with, in whatever ways it was built and called."""
         self.answers = 0
         """How many of all ways to call something gave numbers so far."""
+        self.stopped: dict[Any, Any] = {}
+        """What came of the component at hand where every way to build and call it stops, however far one looks."""
         self.thorough = True
         self.hurries = False
         """Whether the file's time is long over: then nothing gets more of it for a second attempt."""
@@ -102,6 +105,12 @@ class Known:
     def allow(self, seconds: float, thorough: bool) -> None:
         """So much computing from now on. thorough: look for mistakes also, beyond what is right and its parts' ones."""
         self.deadline, self.thorough = clock.now() + seconds, thorough
+
+    def begin(self) -> None:
+        """With another component, or with the same one as its code is now."""
+        self.heard.clear()
+        self.stopped.clear()
+        self.most_weights = 0
 
     @property
     def most_tiers(self) -> int:

@@ -216,13 +216,20 @@ class Library(Parts):
         self, name: str, part: Any, kind: str, settings: Mapping[str, Any], pair: bool, is_alone: bool = False
     ) -> Iterator[None]:
         """The reference in place of a part, wherever the learner's code names it."""
-        new = supplied.class_of(self.kinds[kind], settings, pair, part=part, alone=is_alone)
+        new = self._stand_in_for(kind, part, pair, is_alone, settings)
         self.supplied.append(name)
         try:
             with self._standing_in({part: new}):
                 yield
         finally:
             self.supplied.remove(name)
+
+    def _stand_in_for(self, kind: str, part: Any, pair: bool, is_alone: bool, settings: Mapping[str, Any]) -> type:
+        """The class that makes the reference in its place: one and the same for the same question."""
+        asked_for = kind, part, pair, is_alone, *settings.items()
+        if asked_for not in self._stand_ins:
+            self._stand_ins[asked_for] = supplied.class_of(self.kinds[kind], settings, pair, part=part, alone=is_alone)
+        return self._stand_ins[asked_for]
 
     @contextlib.contextmanager
     def _standing_in(self, lent: Mapping[Any, type]) -> Iterator[None]:

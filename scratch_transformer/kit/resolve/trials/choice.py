@@ -163,14 +163,11 @@ def _best(
             continue
         is_unlikely = fitness.of_today(library.kinds[kind], thing) < 0
         for is_thorough in (False, True) if thorough and kind not in outcomes else (thorough,):
-            if kind in outcomes and outcomes[kind].stops_always:
-                break  # to look for mistakes in its numbers also changes nothing: it has none
             most = (THOROUGH if is_thorough else QUICK) * (BRIEF if is_unlikely else 1.0)
             library.allow(max(min(left, most), 0.5), is_thorough)
-            outcomes[kind] = _tried(thing, kind, library)
-            if outcomes[kind].score[0] < MISTAKEN:
+            outcome = outcomes[kind] = resolve(thing, library.kinds[kind], library)
+            if outcome.score[0] < MISTAKEN:
                 break
-        outcome = outcomes[kind]
         takes = fitness.takes_mask(thing) and not (outcome.candidate and outcome.candidate.plan.is_causal)
         if takes and not any(n in MASKS for n in outcome.kind.inputs) and _hides_nothing(outcome):
             outcome.score = DOUBTFUL  # what takes a mask need not be causal by itself
@@ -185,13 +182,6 @@ def _best(
         if outcome.candidate is not None and outcome.score[0] < (NOTHING if thorough else MISTAKEN):
             break
     return best
-
-
-def _tried(thing: Any, kind: str, library: Library) -> Outcome:
-    before = library.answers
-    outcome = resolve(thing, library.kinds[kind], library)
-    outcome.stops_always = library.answers == before and not library.is_late
-    return outcome
 
 
 def _leaves_out_memory(kind: str, outcomes: Mapping[str, Outcome], library: Library) -> bool:

@@ -70,8 +70,20 @@ MOST_REPLACED, LEAST_SECONDS = 3, 1.0
 def resolve(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None = None) -> Outcome:
     """A class, an instance or a function as a candidate of this kind, or why it cannot be one.
 
-    Where a part of it is missing or broken, the reference takes the part's place.
+    What stops in all ways is tried once: it has no numbers, in which mistakes could be looked for the next time.
     """
+    asked_for = thing, kind.name, *library.stand_ins.items(), library.gives_targets
+    if settings is None and asked_for in library.stopped:
+        return library.stopped[asked_for]
+    before = library.answers
+    best = _with_parts(thing, kind, library, settings)
+    if settings is None and library.answers == before and not library.is_late:
+        library.stopped[asked_for] = best
+    return best
+
+
+def _with_parts(thing: Any, kind: Kind, library: Library, settings: Mapping[str, Any] | None) -> Outcome:
+    """The same; where a part of it is missing or broken, the reference takes the part's place."""
     best = _resolved(thing, kind, library, settings)
     if best.candidate is not None and best.score[0] >= library.most_tiers and not library.supplied:
         again = _without_sublayers_inside(best, thing, library, settings)
@@ -97,8 +109,8 @@ def _with_reference(
     if fault[0] in library.supplied or len(library.supplied) >= MOST_SUPPLIED or library.is_late:
         return best
     why = raised("it", best.error).removeprefix("it stops with ")
-    conventions = library.conventions(*fault[1:])
-    for is_alone, pair in itertools.product(conventions, (False, True)):  # two things, as a batch of two can be taken
+    conventions, two = library.conventions(*fault[1:]), supplied.returns_two(fault[1])
+    for is_alone, pair in itertools.product(conventions, (two, not two)):  # two things, as a batch of two can be taken
         with library.supplying(*fault, {**kind.complete(settings or {})}, pair, is_alone):
             again = resolve(thing, kind, library, settings)
         if again.candidate is None and isinstance(again.error, CalledOtherwise):

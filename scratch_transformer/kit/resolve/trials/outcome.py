@@ -41,8 +41,6 @@ class Outcome:
     """Required parameters of what stopped, of which nobody knows what they take."""
     made: Any = None
     """What was built, of what stops when it is called."""
-    stops_always: bool = False
-    """Whether all ways to build and call it were tried, with the reference in place of parts too, and each stops."""
     form: str = ""
     """Of its output's shape: "right", "wrong", or "narrow", with fewer features than its input, as of one head."""
 
