@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from reference_tests.kit.learners.checked import reported
+from reference_tests.kit.learners.checked import reported, written
 from scratch_transformer.kit.report import text
-from scratch_transformer.kit.report.finding import Report
+from scratch_transformer.kit.report.finding import Report, Result
 
 pytestmark = pytest.mark.long
 
@@ -394,3 +394,32 @@ def test_a_class_of_tests_is_said_to_be_that_and_none_of_its_methods_is_a_compon
     (tmp_path / "learner.py").write_text(TESTS)
     report = reported(tmp_path / "learner.py")
     assert not report.results and sorted(report.ignored) == ["NormTests (a test)", "TestDecoding (a test)"], report
+
+
+OF_A_TRAINED_MODEL = """
+with open("there_is_no_such_text.txt") as file:
+    text = file.read()
+chars = sorted(set(text))
+model = torch.load("model.pt")
+
+
+def generate(prompt, length=100):
+    ids = torch.tensor([[chars.index(c) for c in prompt]])
+    return "".join(chars[i] for i in model.generate(ids, max_new_tokens=length)[0].tolist())
+
+"""
+
+
+def test_what_writes_with_a_model_that_was_not_made_is_told_so(tmp_path):
+    report = reported(written(OF_A_TRAINED_MODEL, tmp_path))
+    (said,) = report.ignored
+    assert said.startswith("generate (it reads ") and said.endswith("which is made where nothing was run)")
+    assert "model" in said and report.results == []
+
+
+def test_what_is_a_piece_of_something_that_was_not_judged_is_not_judged_in_it():
+    report = Report("here", [Result("Whole.run", "here.py:1", "", "mistake")])
+    pieces = ["one (a piece of run, judged in it)", "two (a piece of other, judged in it)", "three (data)"]
+    report.ignored = [*pieces, pieces[0]]
+    report.tidy()
+    assert report.ignored == [pieces[0], "two (a piece of other)", pieces[2]]

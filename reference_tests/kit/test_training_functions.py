@@ -502,3 +502,24 @@ def test_an_optimizer_whose_weights_shrink_after_its_step_is_not_torchs(tmp_path
 def test_an_optimizer_may_be_given_the_names_of_its_weights(old, new, ids, tmp_path):
     result = check_text(WITH_NAMES.replace(old, new), tmp_path)["AdamW"]
     assert (result.kind, result.ids) == ("AdamW", ids), result
+
+
+BY_CATEGORICAL = """
+from torch.distributions import Categorical
+
+
+def sample(lnprobs, temperature=1.0):
+    if temperature == 0.0:
+        return lnprobs.argmax()
+    p = F.softmax(lnprobs / temperature, dim=0)
+    return Categorical(p).sample()
+"""
+
+
+@pytest.mark.parametrize("old, new, ids", [
+    ("", "", []), ("dim=0", "dim=-1", []), ("lnprobs", "logits", []),
+    ("Categorical(p)", "Categorical(logits=p.log())", []), ("/ temperature", "* temperature", ["S1"]),
+])  # fmt: skip
+def test_words_may_be_drawn_by_a_distribution(old, new, ids, tmp_path):
+    result = check_text(BY_CATEGORICAL.replace(old, new) if old else BY_CATEGORICAL, tmp_path)["sample"]
+    assert (result.kind, result.ids, result.unexplained) == ("Sampling", ids, False), result

@@ -291,6 +291,7 @@ class Found:
             foreign.embeds_words(value, kinds[0]),
             foreign.writes_alone(value, kinds[0]),
             foreign.loads_its_model(value, kinds[0]),
+            sorts.without_its_model(value, kinds[0]),
         )
         why = next(filter(None, whys), "")
         is_done = kinds[0] == "GradientClipping" or writing.prints(value)  # it clips in place

@@ -69,8 +69,7 @@ class _Watch:
         for _ in range(MOST_RESTARTS):
             if self._once():
                 break
-        self.report.problems = list(dict.fromkeys(self.report.problems))
-        self.report.ignored = list(dict.fromkeys(self.report.ignored))
+        self.report.tidy()
         return self.report
 
     def _once(self) -> bool:

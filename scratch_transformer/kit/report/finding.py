@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ FAILED = "not judged"
 """By a fault of the kit's own."""
 NOT_COMPARED = ("not written yet", "crashed", "could not be built", "took too long", UNDEFINED, FAILED)
 HARMLESS = "harmless deviation"
+IN_IT = ", judged in it"
+"""Said of what is a piece of something that is judged."""
 FINE = ("matches the builtin", "matches the paper, not the builtin", HARMLESS)
 
 
@@ -59,6 +62,16 @@ class Report:
     problems: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     unheard: bool = False
+
+    def tidy(self) -> None:
+        """Says everything once, and of nothing that it is judged in what was not judged after all."""
+        judged = {part for result in self.results for part in result.name.split(".")}
+        wholes = [re.search(rf"a piece of (\w+){IN_IT}", said) for said in self.ignored]
+        ignored = [
+            said if whole is None or whole[1] in judged else said.replace(IN_IT, "")
+            for said, whole in zip(self.ignored, wholes, strict=True)
+        ]
+        self.problems, self.ignored = list(dict.fromkeys(self.problems)), list(dict.fromkeys(ignored))
 
     def status(self, strict: bool = False) -> int:
         """0: no mistakes. 1: mistakes; if strict, anything that is not as PyTorch's. 2: nothing could be checked.

@@ -183,8 +183,13 @@ def embeds_words(thing: Any, kind: str) -> str:
 def writes_alone(thing: Any, kind: str) -> str:
     """That a function is told how much to write and no more, generate(length=100): its file's model does it; or ""."""
     is_one = kind in WRITING and inspect.isfunction(thing)
-    told = [type(p.default) in (int, float) or _is_number(p) for p in as_written(thing)] if is_one else []
+    taken = as_written(thing) if is_one else []
+    told = [type(p.default) in (int, float) or (_is_number(p) and not SCORES.search(p.name)) for p in taken]
     return "it is given no model and no words" if told and all(told) else ""
+
+
+SCORES = re.compile(r"prob|logit|score")
+"""What words are drawn by, and no number: lnprobs."""
 
 
 def loads_its_model(thing: Any, kind: str) -> str:

@@ -27,6 +27,7 @@ from scratch_transformer.kit.definitions import (
 )
 from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import frames_of, parsed
+from scratch_transformer.kit.report.finding import IN_IT
 from scratch_transformer.kit.resolve import foreign
 from scratch_transformer.kit.resolve.functions import grouping, methods, schedules, tokenizing
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -40,7 +41,7 @@ A_LOSS = "a loss of another sort"
 LAUNCHES = "it launches a kernel, which needs a GPU"
 KEEPS, RUNS, SEEDS, BEGINS = "it saves or loads", "a program", "it seeds", "it sets first weights"
 A_PIECE, NOT_MADE = "a piece of {}", f"{foreign.READS}{{}}, which {{}}"
-A_PART = f"{A_PIECE}, judged in it"
+A_PART = f"{A_PIECE}{IN_IT}"
 ON_A_MODEL = "it works on a model that it is given"
 HANDS_ON = "it hands on whatever it is given"
 IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is made where nothing was run"
@@ -114,6 +115,12 @@ def judged_within(name: str, thing: Any, found: Iterable[str]) -> str:
     methods = dict.fromkeys(one.split(".")[1] for one in found if one.startswith(f"{name}."))
     are = "is" if len(methods) == 1 else "are"
     return JUDGED_WITHIN.format(holder(thing), " and its ".join(methods), are) if methods else ""
+
+
+def without_its_model(thing: Any, kind: str) -> str:
+    """That what writes text is given no model, and reads a global that is not there; "" of anything else."""
+    is_one = kind in foreign.WRITING and inspect.isfunction(thing) and not _is_given_a_model(thing)
+    return unmade(thing) if is_one else ""
 
 
 def holder(thing: Any) -> str:

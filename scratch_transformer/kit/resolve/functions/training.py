@@ -32,7 +32,10 @@ SAMPLING = {
     "penalty": ("repetitionpenalty", "reppenalty", "repeatpenalty", "penalty", "reppen"),
 }
 """What the parameters of a sampling function are called."""
-LOGITS = ("logits", "logit", "x", "scores", "inputs", "input", "in", "lastlogits", "nexttokenlogits", "nextlogits", "v")
+LOGITS = (
+    *("logits", "logit", "x", "scores", "inputs", "input", "in", "lastlogits", "nexttokenlogits", "nextlogits", "v"),
+    *("logprobs", "lnprobs", "logp"),
+)
 
 
 def is_optimizer(thing: Any) -> bool:
@@ -101,9 +104,10 @@ def _of_a_sampler(cls: Any, method: Any) -> Callable[..., Any] | None:
 
 
 def draws(thing: Any) -> bool:
-    """Whether a function of logits and of a temperature, top-k or top-p draws by torch.multinomial."""
+    """Whether a function of logits and of a temperature, top-k or top-p draws, by torch.multinomial or Categorical."""
     names = {plain(p.name) for p in parameters_of(thing)} if takes_logits(thing) else set[str]()
-    return bool(names & {"temperature", "temp", "topk", "topp"}) and "multinomial" in names_in(thing)
+    is_told = bool(names & {"temperature", "temp", "topk", "topp"})
+    return is_told and not {"multinomial", "Categorical"}.isdisjoint(names_in(thing))
 
 
 def clips(thing: Any) -> bool:
@@ -250,7 +254,9 @@ class Certain(TorchFunctionMode):
 def _drawing(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
     first = parameters_of(function)[0].name
     options = _named(function, SAMPLING, settings)
-    forms: tuple[Callable[[Tensor], Tensor], ...] = (lambda x: x[None], lambda x: x)
+    forms: list[Callable[[Tensor], Tensor]] = [lambda x: x[None], lambda x: x]
+    if ALONG_FIRST.search(source_of(function)):
+        forms.reverse()
 
     def probabilities(logits: Tensor) -> Tensor:
         error: Exception | None = None
@@ -264,6 +270,10 @@ def _drawing(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
 
     probabilities.written = function  # type: ignore[attr-defined]
     return probabilities
+
+
+ALONG_FIRST = re.compile(r"softmax\([^()]*\b(dim|axis) *= *0\b")
+"""Words are along the first axis: it takes the logits of one sentence."""
 
 
 def _asked(
