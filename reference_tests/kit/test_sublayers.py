@@ -151,6 +151,64 @@ def test_the_norm_after_the_last_layer_alone_is_right(tmp_path):
     assert (result.verdict, result.inherited, result.limits) == ("mistake", ["LN1", "LN2"], [])
 
 
+TRANSLATES = """
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, h, d_ff):
+        super().__init__()
+        self.att = nn.MultiheadAttention(d_model, h, batch_first=True)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.n1, self.n2 = Norm(d_model), Norm(d_model)
+
+    def forward(self, x, mask):
+        y = self.n1(x)
+        x = x + self.att(y, y, y, key_padding_mask=mask)[0]
+        return x + self.ff(self.n2(x))
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, d_model, h, d_ff):
+        super().__init__()
+        self.att = nn.MultiheadAttention(d_model, h, batch_first=True)
+        self.cross = nn.MultiheadAttention(d_model, h, batch_first=True)
+        self.ff = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.n1, self.n2, self.n3 = Norm(d_model), Norm(d_model), Norm(d_model)
+
+    def forward(self, x, memory, tgt_mask, mask):
+        y = self.n1(x)
+        x = x + self.att(y, y, y, attn_mask=tgt_mask)[0]
+        x = x + self.cross(self.n2(x), memory, memory, key_padding_mask=mask)[0]
+        return x + self.ff(self.n3(x))
+
+
+class Transformer(nn.Module):
+    def __init__(self, src_vocab, tgt_vocab, d_model, h, d_ff, N, max_len):
+        super().__init__()
+        self.src, self.tgt = nn.Embedding(src_vocab, d_model), nn.Embedding(tgt_vocab, d_model)
+        self.pos = nn.Embedding(max_len, d_model)
+        self.enc = nn.ModuleList([EncoderLayer(d_model, h, d_ff) for _ in range(N)])
+        self.dec = nn.ModuleList([DecoderLayer(d_model, h, d_ff) for _ in range(N)])
+        self.enc_norm, self.dec_norm = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.out = nn.Linear(d_model, tgt_vocab)
+
+    def forward(self, src, tgt, src_pad_mask):
+        x = self.src(src) + self.pos(torch.arange(src.size(1)))
+        for layer in self.enc:
+            x = layer(x, src_pad_mask)
+        memory = self.enc_norm(x)
+        y = self.tgt(tgt) + self.pos(torch.arange(tgt.size(1)))
+        hides = torch.ones(tgt.size(1), tgt.size(1)).triu(1).bool()
+        for layer in self.dec:
+            y = layer(y, memory, hides, src_pad_mask)
+        return self.out(self.dec_norm(y))
+"""
+
+
+def test_the_last_norms_of_both_sides_alone_are_right(tmp_path):
+    text = LAST_NORM.partition("class StackOfEncoders")[0] + TRANSLATES
+    result = check_text(text, tmp_path)["Transformer"]
+    assert (result.verdict, result.inherited, result.limits) == ("mistake", ["LN1", "LN2"], [])
+
+
 @pytest.mark.parametrize("called, ids", [("x = self.layer(x", ["B9"]), ("x = x + self.layer(x", None)])
 def test_one_layer_that_is_called_again_and_again(called, ids, tmp_path):
     result = check_text(CALLED_AGAIN.replace("x = self.layer(x", called), tmp_path)["Encoder"]

@@ -23,7 +23,7 @@ AROUND = {"norm_order", "residual", "summand", "norm_kind", "ddof", "eps", "eps_
 """Entries that a sublayer may have of its own: what is around it."""
 OF_NORMS = AROUND - {"norm_order", "residual", "summand"}
 """Of these, what the norm after the last layer may have of its own, or all others."""
-STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel")
+STACKS = ("Encoder", "TokenEncoder", "Decoder", "TokenDecoder", "DecoderOnly", "LlamaModel", "Transformer")
 MOST_APART = 3
 """Mistakes, each of which may be in one of two parts; of more, one."""
 
