@@ -408,6 +408,67 @@ def test_a_schedule_of_steps_is_told_of_steps(text, ids):
     assert all(text.splitlines()[one.line - 1] == "    scheduler.step()" for one in found)
 
 
+SHORT = changed(SCHEDULED, WITH, "CosineAnnealingLR(optimizer, T_max=epochs)").replace("range(10)", "range(epochs)")
+WARM = "SequentialLR(optimizer, [one, other], milestones=[args.warmup_epochs])"
+
+
+@pytest.mark.parametrize(("text", "ids"), [
+    (SHORT, ["T20"]),
+    (SHORT.replace("T_max=epochs", "config['num_epochs'], 1e-5"), ["T20"]),
+    (SHORT.replace("CosineAnnealingLR(optimizer, T_max=epochs)", WARM), ["T20"]),
+    (SHORT.replace("        scheduler.step()", "        if scheduler:\n            scheduler.step()"), ["T20"]),
+    (SHORT.replace("        scheduler.step()", "    scheduler.step()"), []),
+    (SHORT.replace("        scheduler.step()", "        if last_of(x):\n            scheduler.step()"), []),
+    (SHORT.replace("T_max=epochs", "T_max=epochs * len(loader)"), []),
+    (SHORT.replace("T_max=epochs", "T_max=epochs, steps_per_epoch=99"), []),
+    (SHORT.replace("    for x, y in loader:\n", "    if True:\n"), []),  # one step an epoch
+    (SHORT.replace("T_max=epochs", "T_max=40"), []),
+])  # fmt: skip
+def test_a_schedule_of_epochs_is_told_of_epochs(text, ids):
+    found = [*read(text)]
+    assert [one.id for one in found] == ids
+    assert all("scheduler.step()" in text.splitlines()[one.line - 1] and "epochs * len" in one.fix for one in found)
+
+
+TRAINER = """
+import torch
+
+class Trainer:
+    def schedule_of(self, optimizer, warmup_epochs, total_epochs):
+        def share(epoch):
+            return epoch / warmup_epochs if epoch < warmup_epochs else 1 - epoch / total_epochs
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+
+    def train_epoch(self, loader, optimizer, criterion, scheduler=None):
+        self.model.train()
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = criterion(self.model(x), y)
+            loss.backward()
+            optimizer.step()
+            if scheduler:
+                scheduler.step()
+
+    def run(self, loader, config):
+        optimizer = torch.optim.Adam(self.model.parameters(), lr=config["lr"])
+        scheduler = None
+        if config.get("use_warmup", True):
+            scheduler = self.schedule_of(optimizer, config.get("warmup_epochs", 5), config["epochs"])
+        for epoch in range(config["epochs"]):
+            self.train_epoch(loader, optimizer, torch.nn.MSELoss(), scheduler)
+"""
+
+
+def test_such_a_schedule_may_be_made_by_a_method():
+    (found,) = read(TRAINER)
+    assert (found.id, found.function) == ("T20", "train_epoch")
+    lines = "            if scheduler:\n                scheduler.step()\n"
+    assert not [*read(TRAINER.replace(lines, "        scheduler.step()\n"))]
+    assert not [
+        *read(TRAINER.replace('config["epochs"])\n        for', 'config["epochs"] * len(loader))\n        for'))
+    ]
+
+
 def test_an_epoch_may_be_a_function():
     before, loop = LATE.split("for epoch in range(10):\n")
     called = "\nfor epoch in range(10):\n    train_epoch()\n"

@@ -348,9 +348,10 @@ with torch.no_grad():
     ),
     Mistake(
         id="T20",
-        title="the schedule takes epochs for steps",
+        title="the schedule takes epochs for steps, or steps for epochs",
         does="The schedule of the learning rate is written in steps, as the paper's with a warm-up of 4000, and is "
-        "told of epochs: scheduler.step() stands beside the loop over batches. The warm-up outlasts the training.",
+        "told of epochs: scheduler.step() stands beside the loop over batches. The warm-up outlasts the training. Or "
+        "it is as long as the epochs, T_max=epochs, and is told of every batch: its fall is over in the first of them.",
         expected="One step of the schedule for each of the optimizer's.",
         fix="scheduler.step() behind optimizer.step(), in the loop over batches; or a schedule that counts epochs.",
         source="Vaswani et al. 2017, section 5.3, equation 3: step_num; documentation of torch's OneCycleLR",

@@ -52,6 +52,7 @@ READERS = (
     (gradients.never_stepping, ""),
     (modes.dropping_in_evaluation, ""),
     (rates.once_an_epoch, ""),
+    (rates.once_a_batch, rates.ONCE_AN_EPOCH),
     (rates.never_stepping, ""),
     (rates.before_the_optimizer, ""),
     (kept.by_reference, ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 
 from scratch_transformer.kit.judge.scripts.flow import Script
@@ -17,6 +18,8 @@ IN_STEPS = re.compile(
     re.DOTALL,
 )
 """In the text of what makes a schedule: so many steps, or the paper's step^(-1/2)."""
+IN_EPOCHS, OF_BATCHES = re.compile(r"(?i)epochs\b"), re.compile(r"(?i)step|iter(?!s?=)|batch|len\(|loader|\*|//")
+"""In the text of what a schedule is told that is as long as the epochs; and in that of one that is not."""
 WARM_UP = re.compile(r"warm\w*(?:: ?int)? ?[=:] ?(\d[\d_]*)", re.IGNORECASE)
 MANY = 100
 """Steps of a warm-up, where nobody means epochs."""
@@ -29,6 +32,9 @@ SETS_RATE = re.compile(r"\[['\"]lr['\"]\] = ")
 STEPS_BY_ITSELF = re.compile(r"def __call__|register|\.step = ")
 LOOKED_AT = ("state_dict", "load_state_dict", "get_last_lr", "get_lr", "last_epoch", "base_lrs", "optimizer")
 """What is asked of a schedule that moves it no step."""
+
+
+ONCE_AN_EPOCH = "scheduler.step() behind the loop over batches; or a schedule of all steps, epochs * len(loader)."
 
 
 def once_an_epoch(script: Script) -> Found:
@@ -46,6 +52,39 @@ def once_an_epoch(script: Script) -> Found:
         if IN_STEPS.search(_made_by(script, script.source_of(scheduler, call))):
             said = f"{ast.unparse(call)} is called once in each turn of the loop at line {loop.lineno}, "
             yield "T20", call, f"{said}which has a loop over batches in it: the schedule takes epochs for steps."
+
+
+def once_a_batch(script: Script) -> Found:
+    """T20, the other way round: scheduler.step() in the loop over batches, of a schedule as long as the epochs."""
+    for call in script.calls:
+        scheduler = receiver_of(call)
+        if last_name(call.func) != "step" or call.args or is_step(call) or not SCHEDULES.search(last_name(scheduler)):
+            continue
+        loops = [*turns_of(script, call)]
+        inner = [each[0] for backward in backwards_of(script) if len(each := [*turns_of(script, backward)]) > 1]
+        is_inner = len(loops) > 1 and loops[0] in inner and _is_over_epochs(loops[1])
+        made = script.source_of(scheduler, call)
+        if is_inner and isinstance(made, ast.Call) and _counts_epochs(made) and not _is_rare(script, call, loops[0]):
+            said = f"{ast.unparse(call)} is called in each turn of the loop at line {loops[0].lineno}, over batches; "
+            yield "T20", call, f"{said}{ast.unparse(made)} is as long as the epochs: it takes steps for epochs."
+
+
+def _is_over_epochs(loop: ast.For | ast.While) -> bool:
+    return isinstance(loop, ast.For) and "epoch" in ast.unparse(ast.Tuple([loop.target, loop.iter])).lower()
+
+
+def _counts_epochs(made: ast.Call) -> bool:
+    """Whether what makes a schedule is told a number of epochs, and none of steps or batches."""
+    told = "\n".join(ast.unparse(one) for one in (*made.args, *made.keywords))
+    return IN_EPOCHS.search(told) is not None and not OF_BATCHES.search(told)
+
+
+def _is_rare(script: Script, call: ast.Call, loop: ast.For | ast.While) -> bool:
+    """Whether a call in a loop depends on more than that there is a schedule: on the batch's number, perhaps."""
+    name = re.escape(ast.unparse(receiver_of(call)))
+    inside = itertools.takewhile(lambda one: one is not loop, script.around(call))
+    tests = [ast.unparse(one.test) for one in inside if isinstance(one, (ast.If, ast.While))]
+    return not all(re.fullmatch(rf"{name}( is not None)?", test) for test in tests)
 
 
 def never_stepping(script: Script) -> Found:
