@@ -141,3 +141,32 @@ def NAME(current_step, num_warmup_steps, d_model):
 def test_the_papers_rate_is_known_by_its_roots_and_may_count_from_0(name, power, ids, tmp_path):
     result = check_text(BY_ROOTS.replace("NAME", name).replace("POWER", power), tmp_path)[name]
     assert (result.kind, result.ids) == ("WarmupSchedule", ids)
+
+
+MADE_BY_A_METHOD = """
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+
+    def warmed_up(self, optimizer, warmup_WORD, total_WORD):
+        def share(epoch):
+            if epoch < warmup_WORD:
+                return epoch / warmup_WORD
+            done = (epoch - warmup_WORD) / (LENGTH)
+            return 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+
+    def train_epoch(self, loader, optimizer):
+        for x, y in loader:
+            optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("length, ids", [("total_WORD - warmup_WORD", []), ("total_WORD", ["O6"])])
+@pytest.mark.parametrize("word", ["steps", "epochs"])
+def test_a_method_that_makes_a_schedule_of_what_it_is_told_is_a_function(word, length, ids, tmp_path):
+    text = MADE_BY_A_METHOD.replace("LENGTH", length).replace("WORD", word)
+    result = check_text(text, tmp_path)["Trainer.warmed_up"]
+    assert (result.kind, result.ids, result.problem) == ("CosineSchedule", ids, "")

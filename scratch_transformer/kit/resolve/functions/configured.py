@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scratch_transformer.kit.definitions import is_module_class, names_in, nodes_of, parameters_of, tree_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, nodes_of, parameters_of, reads, tree_of
 from scratch_transformer.kit.resolve.build.config import is_flag_by_name
 from scratch_transformer.kit.resolve.functions import schedules
 from scratch_transformer.kit.resolve.names.inputs import input_of
@@ -43,15 +43,34 @@ def told_one_by_one(function: Any) -> Any:
 
 
 def methods_of(cls: Any) -> Iterator[tuple[str, Any]]:
-    """The methods of a class that give the rate of a step by numbers which the object has; a schedule is one itself."""
+    """The methods of a class that give the rate of a step by numbers which the object has; a schedule is one itself.
+
+    And those that make a schedule of what they are told, and have nothing of the object.
+    """
     trains = isinstance(cls, type) and {"backward", "zero_grad"} & names_in(cls)
     if not isinstance(cls, type) or is_module_class(cls) or (schedules.is_schedule(cls) and not trains):
         return
     for name, member in vars(cls).items():
-        if inspect.isfunction(member) and RATE.search(name) and not schedules.is_maker(member):
-            made = _told_each(member, "self")
-            if made is not None:
-                yield name, made
+        if not inspect.isfunction(member):
+            continue
+        is_maker = schedules.is_maker(member)
+        made = _without_self(member) if is_maker else _told_each(member, "self") if RATE.search(name) else None
+        if made is not None:
+            yield name, made
+
+
+def _without_self(method: Any) -> Any:
+    """A method that reads nothing of its object as a function; None of others."""
+    first, *others = [*inspect.signature(method).parameters.values()]
+    if first.name != "self" or reads(method, "self"):
+        return None
+
+    @functools.wraps(method)
+    def function(*args: Any, **named: Any) -> Any:
+        return method(None, *args, **named)
+
+    function.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
+    return function
 
 
 def _told_each(function: Any, owner: str) -> Any:

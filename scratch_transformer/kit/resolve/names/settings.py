@@ -127,7 +127,7 @@ SETTINGS: dict[str, str] = {
         cosinecycleiters totalsteps maxiters lrdecayiters maxsteps numtrainingsteps totaliters cosinesteps tc
         cosineiters numiterations annealingiters numsteps decaysteps lrdecaysteps cosinecycle maxit cosineannealingiters
         cosinecyclesteps totaliterations tcosine tmax total totalupdates maxiterations cosineannealingsteps
-        iterations iters niterations t0 firstcyclesteps
+        iterations iters niterations t0 firstcyclesteps totalepochs maxepochs numepochs
     """,
     "factor": "factor scale lrmul lrscale initlr lrfactor k multiplier",
     "step": "step stepnum steps currentstep nsteps t iteration globalstep stepno",
