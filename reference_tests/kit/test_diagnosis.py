@@ -9,9 +9,9 @@ from reference_tests.kit.learners.checked import MORE, time_to_look
 from reference_tests.kit.made import CanonicalCandidate, variant
 from scratch_transformer.kit.canonical import activation, core
 from scratch_transformer.kit.judge import search
+from scratch_transformer.kit.judge.changes import changes_of
 from scratch_transformer.kit.judge.designs import shown_by
 from scratch_transformer.kit.judge.diagnose import diagnose
-from scratch_transformer.kit.judge.search import changes_of
 from scratch_transformer.kit.judge.session import EXACT
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES

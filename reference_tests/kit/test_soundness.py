@@ -10,7 +10,7 @@ from torch import nn
 from reference_tests.kit.learners.mutations import mutations
 from reference_tests.kit.made import variant
 from scratch_transformer.kit.canonical import attention as canonical
-from scratch_transformer.kit.judge import search
+from scratch_transformer.kit.judge.changes import untold
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.search import find
 from scratch_transformer.kit.judge.session import Session
@@ -164,11 +164,9 @@ def test_padding_of_the_target_that_nobody_masks_is_harmless():
 @pytest.mark.parametrize("takes_vectors, severity", [(False, "mistake"), (True, "harmless")])
 def test_a_model_of_vectors_may_have_no_padding(takes_vectors, severity):
     candidate = variant("Transformer", padding="ignored")
-    assert search.untold(candidate.kind, candidate) == []
+    assert untold(candidate.kind, candidate) == []
     candidate.speaks_of_padding, candidate.takes_vectors = False, takes_vectors
-    assert [(change.id, change.form) for change in search.untold(candidate.kind, candidate)] == [
-        ("A24", "padding is ignored")
-    ]
+    assert [(change.id, change.form) for change in untold(candidate.kind, candidate)] == [("A24", "padding is ignored")]
     (finding,) = [finding for finding in diagnose(candidate).findings if finding.mistake.id == "A24"]
     assert finding.severity == severity
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from reference_tests.kit.learners.checked import check_text, time_to_look
-from scratch_transformer.kit.judge.search import changes_of
+from scratch_transformer.kit.judge.changes import changes_of
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import asked_of
 from scratch_transformer.kit.kinds import KINDS

@@ -11,9 +11,9 @@ from reference_tests.kit.made import CanonicalCandidate, Made, found, variant
 from scratch_transformer.kit import check
 from scratch_transformer.kit.canonical import attention as canonical
 from scratch_transformer.kit.canonical import blocks
+from scratch_transformer.kit.judge.changes import changes_of
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.evidence import share
-from scratch_transformer.kit.judge.search import changes_of
 from scratch_transformer.kit.kind import Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES

@@ -7,8 +7,8 @@ import torch
 
 from reference_tests.kit.made import CanonicalCandidate
 from scratch_transformer.kit.judge import variants
+from scratch_transformer.kit.judge.changes import changes_of
 from scratch_transformer.kit.judge.places import SUBLAYERS, compatible, in_a_sublayer, merged
-from scratch_transformer.kit.judge.search import changes_of
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import asked_of
 from scratch_transformer.kit.kinds import KINDS

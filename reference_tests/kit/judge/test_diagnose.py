@@ -9,8 +9,9 @@ from torch import nn
 
 from reference_tests.kit.made import Made, found, variant
 from scratch_transformer.kit.judge import diagnose as judged
+from scratch_transformer.kit.judge.changes import changes_of
 from scratch_transformer.kit.judge.diagnose import diagnose
-from scratch_transformer.kit.judge.search import Change, Hypothesis, Match, changes_of
+from scratch_transformer.kit.judge.search import Change, Hypothesis, Match
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session
 from scratch_transformer.kit.kind import Finding, Probe
 from scratch_transformer.kit.kinds import KINDS

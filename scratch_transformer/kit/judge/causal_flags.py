@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from scratch_transformer.kit.judge.search import FILLS
+from scratch_transformer.kit.judge.changes import FILLS
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
 from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES

@@ -13,15 +13,10 @@ from torch import Tensor
 
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.bypassed import bypassed
-from scratch_transformer.kit.judge.designs import Design, is_near, possible, said_by, shown_by
-from scratch_transformer.kit.judge.fits import factor_of_scores
-from scratch_transformer.kit.judge.places import DECODERS, SIDES, apart, by_side, in_a_sublayer
-from scratch_transformer.kit.judge.search import (
+from scratch_transformer.kit.judge.changes import (
     FILLS,
     TOGETHER,
-    Change,
     changes_of,
-    compatible,
     evident,
     of_bare_sublayers,
     of_kept_norms,
@@ -30,8 +25,11 @@ from scratch_transformer.kit.judge.search import (
     on_their_sides,
     subsets,
     untold,
-    with_changes,
 )
+from scratch_transformer.kit.judge.designs import Design, is_near, possible, said_by, shown_by
+from scratch_transformer.kit.judge.fits import factor_of_scores
+from scratch_transformer.kit.judge.places import DECODERS, SIDES, apart, by_side, in_a_sublayer
+from scratch_transformer.kit.judge.search import Change, compatible, with_changes
 from scratch_transformer.kit.judge.session import ROUNDED, Sample, distance, is_no_proof
 from scratch_transformer.kit.judge.variants import Variants, call
 from scratch_transformer.kit.kind import LAYERS, Candidate, Diagnosis, Inputs, Kind, Probe, State, asked_of
