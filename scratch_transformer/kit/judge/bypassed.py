@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import nodes_of
-from scratch_transformer.kit.syntax import is_of_self, names_within, nodes_in
+from scratch_transformer.kit.definitions import tree_of
+from scratch_transformer.kit.syntax import is_of_self, method_of, names_within, nodes_in
 
 NORM = re.compile(r"(?i)norm|ln_?\d*$")
 
@@ -23,10 +23,14 @@ def bypassed(module: nn.Module | None) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def _of_class(cls: type) -> tuple[int, ...]:
-    forward = next((n for n in nodes_of(cls, ast.FunctionDef) if n.name == "forward"), None)
-    given = [call for call in nodes_in(forward, ast.Call) if len(call.args) == 2 and _is_sublayer(call.args[1])]
-    given.sort(key=lambda call: (call.lineno, call.col_offset))
+    given = [call for call in _calls(cls) if len(call.args) == 2 and _is_sublayer(call.args[1])]
     return tuple(number for number, call in enumerate(given, 1) if _goes_round(call.args[1]))
+
+
+def _calls(cls: type) -> list[ast.Call]:
+    """Those in forward, as they stand there."""
+    calls = nodes_in(method_of(tree_of(cls), "forward"), ast.Call)
+    return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
 
 def _is_sublayer(given: ast.expr) -> bool:
@@ -43,14 +47,10 @@ def _goes_round(given: ast.expr) -> bool:
 @functools.lru_cache(maxsize=1024)
 def kept(cls: type) -> tuple[int, ...]:
     """The numbers of the norms, from 1 on, whose output takes the place of what they normalize: x = self.norm2(x)."""
-    forward = next((n for n in nodes_of(cls, ast.FunctionDef) if n.name == "forward"), None)
-    norms = [
-        call for call in nodes_in(forward, ast.Call) if is_of_self(call.func) and NORM.search(ast.unparse(call.func))
-    ]
-    norms.sort(key=lambda call: (call.lineno, call.col_offset))
+    norms = [call for call in _calls(cls) if is_of_self(call.func) and NORM.search(ast.unparse(call.func))]
     set_again = {
         id(node.value)
-        for node in nodes_in(forward, ast.Assign)
+        for node in nodes_in(method_of(tree_of(cls), "forward"), ast.Assign)
         if isinstance(node.value, ast.Call) and [ast.unparse(node.targets[0])] == [*map(ast.unparse, node.value.args)]
     }
     return tuple(number for number, call in enumerate(norms, 1) if id(call) in set_again)

@@ -112,13 +112,12 @@ class Plan:
             given[parameter] = self._turned(with_one_more(value) if name == self.more else value)
             if self.order == ROWS and name == "positions":
                 given[parameter] = value.expand(sizes(inputs, "mask")[0], -1)
-        for parameter, value in self.constants.items():
-            if isinstance(value, beside.Counted):
-                given[parameter] = value.among(self._turned(inputs["target"]))
         _check_equal(inputs, set(self.arguments.values()))
         given |= self._masks(inputs)
         for parameter, value in self.constants.items():
-            if isinstance(value, beside.WithMask):
+            if isinstance(value, beside.Counted):
+                given[parameter] = value.among(self._turned(inputs["target"]))
+            elif isinstance(value, beside.WithMask):
                 given[parameter] = any(given.get(name) is not None for name in value.masks)
         return given
 
