@@ -54,7 +54,8 @@ def test_every_head_has_queries_of_its_own_and_all_share_keys(old, new, ids, tmp
 @pytest.mark.parametrize("triangle, ids", [("tril()", set()), ("triu()", {"A5"})])
 def test_what_it_calls_keys_are_queries(triangle, ids, tmp_path):
     result = check_text(KEYS_FIRST.replace("TRIANGLE", triangle), tmp_path)["MultiHeadAttention"]
-    assert {named.id for named in result.mistakes if named.severity == "mistake"} == ids
+    own = {named.id for named in result.mistakes if named.severity == "mistake"}
+    assert own | {"A1"} & {*result.inherited} == ids  # of one head, or of all
     assert (result.verdict in FINE) == (not ids)
 
 

@@ -238,7 +238,8 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     designs, every = of_session(session, known), changes_of(kind)
     every = [*of_small_bases(every, session.candidate.definition), *every]
     changes = [c for c in every if kind.name not in PLACES or c.id not in OF_ONE_SIDE]
-    base = of_parts(kind, known)
+    inherited = of_parts(kind, known)
+    base = [*inherited]
     base += evident(session.variants, session.candidate.missing, base)
     for sure in (untold(kind, session.candidate), of_kept_eps(session, changes)):
         base += [change for change in sure if change.id not in {known.id for known in base}]
@@ -287,7 +288,7 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
         besides = [(*all_known, *c) for all_known in found[:1] for c in bare]
         yield False, with_changes(designs, [*bare, *(c for c in besides if compatible(c))])
     first = designs[: MOST_LIKELY if session.candidate.is_tried else LIKELIEST if len(designs) > MOST_DESIGNS else 0]
-    for all_known in found[:1] if first else ():  # without what the parts have, nothing agrees
+    for all_known in found[:1] if first and (inherited or named) else ():  # without what the parts have, nothing agrees
         one_more = [(*all_known, change) for change in changes if compatible((*all_known, change))]
         yield False, with_changes(first, one_more)
     if kind.name.endswith(LAYERS) and len(designs) > MOST_LIKELY:
