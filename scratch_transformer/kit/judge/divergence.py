@@ -41,7 +41,7 @@ def _in_probe(session: Session, recipe: Recipe, probe: Probe) -> str:
         return ""
     agreed = ""
     for path in ours:
-        if path not in theirs:
+        if path not in theirs or theirs[path].dim() != ours[path].dim():  # positions of no sentence: to be added
             continue
         # a part's output has (batch, time, …) like the whole's, so the same places count
         fits = probe.valid is not None and ours[path].shape[:2] == probe.valid.shape[:2]
