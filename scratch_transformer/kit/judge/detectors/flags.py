@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from scratch_transformer.kit.definitions import nodes_of, parameters_of, reads
-from scratch_transformer.kit.judge.detectors.construction import text_of
 from scratch_transformer.kit.judge.detectors.inventory import is_read
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
+from scratch_transformer.kit.judge.told_by_calls import told_by_calls
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import NO_MASK, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
@@ -37,7 +37,8 @@ def ignored_flags(session: Session, best: Hypothesis | None) -> Iterator[Finding
         if _is_anothers(session, name) or _is_handed_on(cls, name) or _is_heard(session, name):
             continue
         said = f"Told {name} = True or told {name} = False, it gives the same numbers."
-        otherwise = _otherwise(session, best, name, {default, *_told_by_calls(session, cls.__name__, name)})
+        told = {default, *(value for value in told_by_calls(cls, name) if isinstance(value, bool))}
+        otherwise = _otherwise(session, best, name, told)
         form = OTHER_THAN_ASKED if otherwise else UNHEARD_FLAG
         yield Finding(MISTAKES["B29"], said + otherwise, form, name=name, does=DOES_UNHEARD_FLAG)
         return
@@ -96,17 +97,6 @@ def _is_handed_on(cls: Any, name: str) -> bool:
     """Whether any call of the class has it among its arguments: then it is for that part to listen."""
     given = [one for call in nodes_of(cls, ast.Call) for one in arguments_of(call)]
     return any(ast.unparse(one) in (name, f"self.{name}") for one in given)
-
-
-def _told_by_calls(session: Session, made: str, name: str) -> set[bool]:
-    """What the calls of a class in its file tell it: EncoderLayer(…, norm_first=True)."""
-    try:
-        nodes = ast.walk(ast.parse(text_of(session.candidate)))
-    except (SyntaxError, ValueError):
-        return set()
-    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == made]
-    words = [word.value for one in calls for word in one.keywords if word.arg == name]
-    return {word.value for word in words if isinstance(word, ast.Constant) and isinstance(word.value, bool)}
 
 
 def _is_heard(session: Session, name: str) -> bool:

@@ -19,13 +19,15 @@ from torch import nn
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.definitions import is_module_class, namespace_of, parameters_of
 from scratch_transformer.kit.judge.frames import frames_of, nodes_at
-from scratch_transformer.kit.resolve.build import config, options, tokenizer, told_flags
+from scratch_transformer.kit.judge.told_by_calls import told_by_calls
+from scratch_transformer.kit.resolve.build import config, options, tokenizer
 from scratch_transformer.kit.resolve.build.config import Unknown
 from scratch_transformer.kit.resolve.build.options import Lazy, Part
 from scratch_transformer.kit.resolve.build.reading import Use, uses_of
 from scratch_transformer.kit.resolve.build.tokenizer import is_tokenizer
 from scratch_transformer.kit.resolve.build.values import Values
-from scratch_transformer.kit.resolve.names.settings import CROSSING, is_called_head, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.settings import CROSSING, SCALES_BY, is_called_head, is_setting, settings_of
+from scratch_transformer.kit.resolve.names.words import plain
 
 MOST_ATTEMPTS, MOST_REPAIRS = 24, 3
 
@@ -189,8 +191,8 @@ def attempts(
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
         if takes_memory and not found and parameter.default is False and CROSSING.search(parameter.name):
             found = [True, False]
-        if not found and told_flags.scales(cls, parameter):
-            found = [True]
+        if not found and parameter.default is False and SCALES_BY.fullmatch(plain(parameter.name)):
+            found = [True] if set(told_by_calls(cls, parameter.name)) == {True} else []
         if found:
             choices[parameter.name] = found
         elif parameter.default is parameter.empty:

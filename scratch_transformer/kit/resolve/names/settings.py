@@ -143,6 +143,8 @@ SWITCH = re.compile(
     r"(use|using|uses|no|is|has|with|enable|disable|do|apply|add|need|tie|tied|share|learn|learnable|learned)(_|(?=[A-Z]))"
 )
 """The same of names with words apart."""
+SCALES_BY = re.compile(r"(is|use|do|with)?(scaled?|scaling)(scores|attn|attention)?")
+"""Whether scores are divided by √d_k: a flag without which a part is another one than its model has."""
 CROSSING = re.compile(
     r"(?i)(?<![a-z])(cross|enc(oder)?_dec(oder)?)_?att(entio)?n|^(use|has|with|add)_cross$|^(is_?)?decoder$"
 )
