@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import IMPORTS, checking_of, reported, written
+from reference_tests.kit.learners.pieces import LANGUAGE_MODEL
 from scratch_transformer.kit.resolve import foreign
 
 pytestmark = pytest.mark.long
@@ -365,3 +366,29 @@ class Translator(nn.Module):
 def test_what_keeps_a_state_is_given_the_last_word_alone(tmp_path):
     report = reported(written(RECURRENT, tmp_path))
     assert not report.results and "Translator (recurrent: nn.LSTMCell)" in report.ignored, report
+
+
+OF_NUMBERS = """
+    def device_of(self):
+        return next(self.parameters()).device
+
+    @torch.inference_mode()
+    def generate(self, tokens, max_tokens, temperature=1.0, top_k=None, seed=42):
+        draws = torch.Generator(device=self.device_of())
+        draws.manual_seed(seed)
+        ids = torch.tensor([tokens], device=self.words.weight.device)
+        for _ in range(max_tokens):
+            logits = self(ids)[:, -1]
+            if top_k is not None:
+                logits = logits.masked_fill(logits < logits.topk(KEPT).values[:, [-1]], -math.inf)
+            word = torch.multinomial((logits / temperature).softmax(-1), 1, generator=draws)
+            ids = torch.cat((ids, word), dim=1)
+            yield word.item()
+"""
+
+
+@pytest.mark.parametrize("kept, ids", [("top_k", []), ("top_k + 1", ["S4"])])
+def test_words_may_be_given_one_by_one_and_what_begins_be_a_list_of_numbers(kept, ids, tmp_path):
+    name = "LanguageModel.generate.sampling"
+    result = results(LANGUAGE_MODEL + OF_NUMBERS.replace("KEPT", kept), tmp_path, name)[name]
+    assert [named.id for named in result.mistakes] == ids, result

@@ -6,6 +6,7 @@ And of whatever draws the words that it writes, one draw: a function of logits, 
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import inspect
 import itertools
@@ -103,15 +104,15 @@ def draw_of(writes: Any) -> Any:
     given |= {places["limit"]: 1 + len(SAID) * (not MORE.search(named[places["limit"]]))} if places["limit"] else {}
     answer = answers.of_writer(writes)
     around, reads = surroundings.stand_ins(writes), bool(given.keys() & {*filter(is_tokenizer, parameters)})
-    texts = reads or has_tokenizer
+    begins = [" ".join(map(str, SAID))] * (reads or has_tokenizer) + [torch.tensor([SAID]), [*SAID]]
 
     @functools.wraps(writes)
     def draw(logits: Tensor, **options: Any) -> Tensor:
         row, error = logits.reshape(1, 1, -1), None
-        for text, (last_only, pair) in itertools.product((True, False) if texts else (False,), ANSWERS):
+        for begin, (last_only, pair) in itertools.product(begins, ANSWERS):
             reading = Reading("row", last_only, pair)
             toy = ToyModel(lambda ids: row.expand(*ids.shape, -1), reading, helpers_of(writes), answer)
-            said = {places["model"]: toy, places["ids"]: " ".join(map(str, SAID)) if text else torch.tensor([SAID])}
+            said = {places["model"]: toy, places["ids"]: copy.deepcopy(begin)}
             try:
                 with surroundings.replaced(writes, around):
                     return _last_of(writes(**said, **given, **options))
@@ -173,6 +174,7 @@ IDS = re.compile(
 def _last_of(written: Any) -> Tensor:
     """The word that was drawn, of all that was written: the last one, or the first, before those that were there."""
     found = ids_of(written) if isinstance(written, str) else written
+    found = [*found] if inspect.isgenerator(found) else found
     ids = torch.as_tensor(found).flatten()
     return ids[:1] if ids[1:].tolist() == [*SAID] else ids[-1:]
 

@@ -139,6 +139,8 @@ class ToyModel(nn.Module):
         given = [*args, *options.values()]
         found, floats = _ids_in(given), [v for v in given if isinstance(v, Tensor) and v.is_floating_point()]
         embedded = next((v for v in floats if _is_embedded(v)), None)
+        if "device" in word:  # self.get_device()
+            return self.device
         if "cache" in word:
             return self.pasts.start()
         if "mask" in word:
@@ -280,6 +282,8 @@ class Part:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if name == "device":  # self.embed.weight.device
+            return self.model.device
         if is_tokenizer(name):  # self.state.tokenizer
             return Tokenizer(BOS, EOS)
         number = self.model.number(name)
