@@ -64,10 +64,22 @@ def watched(
     return _forwards(module, telling)
 
 
+def parts_of(module: nn.Module | None) -> list[nn.Module]:
+    """A module and all of its parts, those in plain lists and dictionaries too, which PyTorch does not see."""
+    found, waiting = dict[nn.Module, None](), [] if module is None else [module]
+    while waiting:
+        if (part := waiting.pop()) not in found:
+            found[part] = None
+            kept = [value for value in vars(part).values() if isinstance(value, (list, tuple, dict))]
+            listed = [one for value in kept for one in (value.values() if isinstance(value, dict) else value)]
+            waiting += [*part.children(), *(one for one in listed if isinstance(one, nn.Module))]
+    return [*found]
+
+
 @contextlib.contextmanager
 def _forwards(module: nn.Module | None, made_of: Callable[[nn.Module, Forward], Forward]) -> Iterator[None]:
     """Within this context each part has a forward that is made of its own: part.forward(x) calls that too."""
-    parts = list(module.modules()) if module is not None else []
+    parts = parts_of(module)
     own = {part: vars(part)["forward"] for part in parts if "forward" in vars(part)}
     for part in parts:
         vars(part)["forward"] = made_of(part, part.forward)

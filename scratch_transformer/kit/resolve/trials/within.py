@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import is_of_torch
-from scratch_transformer.kit.judge.running import watched
+from scratch_transformer.kit.judge.running import parts_of, watched
 from scratch_transformer.kit.resolve.call.plan import CannotCall
 from scratch_transformer.kit.resolve.candidate import Resolved, tensors
 from scratch_transformer.kit.resolve.structure import OF_TORCH, has_softmax
@@ -60,7 +60,7 @@ class _Watch:
 
     def __init__(self, module: nn.Module | None, width: int, heads: bool = False) -> None:
         self.module, self.width, self.heads = module, width, heads
-        self.attending = {part for part in module.modules() if _attends(part)} - {module} if module is not None else {}
+        self.attending = {part for part in parts_of(module) if part is not module and _attends(part)}
         self.begin()
 
     def begin(self) -> None:
