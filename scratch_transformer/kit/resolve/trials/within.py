@@ -33,7 +33,7 @@ def scores_by_a_network(module: nn.Module | None, width: int, count: int) -> boo
     """Whether a part of a model that attends to nothing makes the scores of so many words by several linear layers."""
     for part in [*module.modules()][1:] if module is not None else ():
         layers = [one for one in part.modules() if isinstance(one, nn.Linear)]
-        leads = len(layers) > 1 and (layers[0].in_features, layers[-1].out_features) == (width, count)
+        leads = len(layers) > 1 and (layers[0].in_features, layers[-1].out_features) == (width, count) != (width, width)
         if leads and not _attends(part):
             return True
     return False
