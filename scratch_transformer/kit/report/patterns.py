@@ -80,7 +80,7 @@ PATTERNS: dict[str, str] = {
     "B16": r"return", "B17": r"relu|gelu|GELU|ReLU|act", "B19": r"for ", "B20": r"att",
     "A36": r"\b(enc|mem|src|context)\w*\b(?<!mask).*[,)]",
     "B21": r"\b[A-Z]\w*\([^()]*(\([^()]*\)[^()]*)*\)\(",
-    "B22": r"empty\(", "B28": r"for |range\(", "B29": r"Linear\(|Embedding\(|//",
+    "B22": r"empty\(", "B28": r"(for |range\()(?!.*\bmax_)|layers=[\w.]*layers", "B29": r"Linear\(|Embedding\(|//",
     "B4": r"\bTransformer(En|De)coder\(|ModuleList\(|(clones?|copies)\w*\(|Sequential\(",
     "B27": r"no_grad|inference_mode|detach\(|\.data\b",
     "B23": r"\+", "B24": r"dropout", "B34": r"(?i)drop",

@@ -203,11 +203,15 @@ def _one_a_side(made: nn.Module, paths: Sequence[str]) -> bool:
 
 def _counts(owner: Any) -> bool:
     """Whether a class makes or calls its parts for each of a number: generate counts the words that it writes."""
-    return any("range" in names_in(one) for name, one in vars(owner).items() if callable(one) and name not in WRITES)
+    return any("range" in names_in(one) for one in _computing(owner))
 
 
-WRITES = ("generate", "sample", "predict", "complete")
-"""Methods that write text, in a loop over its words."""
+def _computing(owner: Any) -> list[Any]:
+    """The methods of a class but those that write text, in a loop over its words."""
+    return [one for name, one in vars(owner).items() if callable(one) and not WRITES.match(name)]
+
+
+WRITES = re.compile(r"_?(generate|sample|predict|complete|greedy|translate|beam|infer)")
 
 
 LAST_NORM = re.compile(r"final|last|(norm|ln)_?f$")
@@ -228,7 +232,8 @@ def _of_the_model(units: list[Unit]) -> list[Unit]:
 def is_repeated(made: nn.Module, path: str) -> bool:
     """Whether the module that has a layer calls it in a loop: for _ in range(n): x = self.layer(x)."""
     owner, _, name = path.rpartition(".")
-    loops = [node for node in nodes_of(type(made.get_submodule(owner))) if isinstance(node, (ast.For, ast.While))]
+    nodes = [node for one in _computing(type(made.get_submodule(owner))) for node in nodes_of(one)]
+    loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
     calls = [node.func for loop in loops for node in nodes_in(loop, ast.Call)]
     return any(isinstance(call, ast.Attribute) and call.attr == name for call in calls)
 
