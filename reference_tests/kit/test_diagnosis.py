@@ -15,6 +15,7 @@ from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.session import EXACT
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.decoding import AT_THE_BEGINNING
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.library import supplied
 
@@ -70,6 +71,7 @@ def changed(name, change):
     )
     more = WRAPPED if is_inside else {}
     settings = {"T3": SMOOTHED, "T4": SMOOTHED, "G3": SHARED}.get(change.id, {})
+    settings = {"knows_eos": False} if change.form == AT_THE_BEGINNING else settings  # else it is as if it had no end
     return variant(name, settings, **{**more, **dict(change.entries)})
 
 
