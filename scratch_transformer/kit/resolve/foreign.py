@@ -184,11 +184,11 @@ def writes_alone(thing: Any, kind: str) -> str:
     """That a function is told how much to write and no more, generate(length=100): its file's model does it; or ""."""
     is_one = kind in WRITING and inspect.isfunction(thing)
     taken = as_written(thing) if is_one else []
-    told = [type(p.default) in (int, float) or (_is_number(p) and not SCORES.search(p.name)) for p in taken]
+    told = [type(p.default) in (int, float) or (_is_number(p) and not DRAWN_BY.search(p.name)) for p in taken]
     return "it is given no model and no words" if told and all(told) else ""
 
 
-SCORES = re.compile(r"prob|logit|score")
+DRAWN_BY = re.compile(r"prob|logit|score")
 """What words are drawn by, and no number: lnprobs."""
 
 
