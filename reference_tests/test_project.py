@@ -1,9 +1,11 @@
 """What holds for the project as a whole: the from-scratch rule, its version, what importing it costs."""
 
+import ast
 import configparser
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,20 @@ def reference_files():
     return [
         path for name in REFERENCE for path in [*PACKAGE.glob(f"{name}.py"), *sorted((PACKAGE / name).rglob("*.py"))]
     ]
+
+
+def constants(text):
+    """The names that stand on the left at the top of a module."""
+    lines = [node for node in ast.parse(text).body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    targets = [target for line in lines for target in getattr(line, "targets", [getattr(line, "target", None)])]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def test_no_constant_of_a_module_is_given_twice():
+    """What is above would silently take the value that is below."""
+    names = {path: Counter(constants(path.read_text(encoding="utf-8"))) for path in PACKAGE.rglob("*.py")}
+    assert [(path.name, name) for path, each in names.items() for name, times in each.items() if times > 1] == []
+    assert Counter(constants("WORD = 1\nOTHER: int = 2\nWORD = 3"))["WORD"] == 2
 
 
 # ---- The from-scratch rule ----
