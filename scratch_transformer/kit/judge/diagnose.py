@@ -31,8 +31,8 @@ from scratch_transformer.kit.judge.empty_rows import without_nan
 from scratch_transformer.kit.judge.evidence import evidence
 from scratch_transformer.kit.judge.extras import from_extras
 from scratch_transformer.kit.judge.lengths import other_when_long
-from scratch_transformer.kit.judge.places import THREE
-from scratch_transformer.kit.judge.search import PADDING_LOST, Change, Hypothesis, Known, Match, find
+from scratch_transformer.kit.judge.places import THREE, Change
+from scratch_transformer.kit.judge.search import PADDING_LOST, Hypothesis, Known, Match, find
 from scratch_transformer.kit.judge.session import EXACT, ROUNDED, Session, distance, says_nothing, shapes
 from scratch_transformer.kit.judge.shifted import shifts_its_target
 from scratch_transformer.kit.judge.stops import miscut

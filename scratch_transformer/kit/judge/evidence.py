@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from scratch_transformer.kit.canonical.core import scale
-from scratch_transformer.kit.judge.search import Change
+from scratch_transformer.kit.judge.places import Change
 from scratch_transformer.kit.judge.session import Session, distance
 from scratch_transformer.kit.mistakes.embedding import DIVIDED
 from scratch_transformer.kit.recipe import RIGHT, Recipe

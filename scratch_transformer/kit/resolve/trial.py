@@ -28,8 +28,8 @@ from scratch_transformer.kit.judge.changes import (
 )
 from scratch_transformer.kit.judge.designs import Design, is_near, possible, said_by, shown_by
 from scratch_transformer.kit.judge.fits import factor_of_scores
-from scratch_transformer.kit.judge.places import DECODERS, SIDES, apart, by_side, in_a_sublayer
-from scratch_transformer.kit.judge.search import Change, compatible, with_changes
+from scratch_transformer.kit.judge.places import DECODERS, SIDES, Change, apart, by_side, compatible, in_a_sublayer
+from scratch_transformer.kit.judge.search import with_changes
 from scratch_transformer.kit.judge.session import ROUNDED, Sample, distance, is_no_proof
 from scratch_transformer.kit.judge.variants import Variants, call
 from scratch_transformer.kit.kind import LAYERS, Candidate, Diagnosis, Inputs, Kind, Probe, State, asked_of
