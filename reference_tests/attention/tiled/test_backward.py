@@ -59,7 +59,7 @@ def test_groups_of_heads_are_shared_out_unless_they_add_to_one_mask(with_mask, i
     monkeypatch.setattr(workers, "run", lambda *args: seen.append(args[3]) or run(*args))
     monkeypatch.setattr(workers, "run_in_turn", lambda *args: seen.append("in turn") or in_turn(*args))
     given = [x.requires_grad_(i < 3 or with_mask) for i, x in enumerate(inputs)]
-    blocks = -(-T // 4)  # of so few queries that reading the keys counts for more
+    blocks = -(-T // 8)  # of so few queries that reading the keys counts for more
     flops = 2 * B * H * blocks * problem.READING * S * (D + DV)
     out = tiled(*given)
     assert seen == [flops]

@@ -1,5 +1,6 @@
 """The forward pass where exponentials are at their limits, and the sums of tiles meet."""
 
+import contextlib
 import math
 
 import pytest
@@ -9,6 +10,7 @@ from reference_tests.agreement import assert_equal, differentiate
 from reference_tests.attention.tiled.others import assert_right, builtin, draw, naive, tiled
 from scratch_transformer.attention.tiled import forward
 from scratch_transformer.attention.tiled.problem import Problem
+from scratch_transformer.attention.tiled.products import Way
 
 pytestmark = pytest.mark.usefixtures("small_tiles")
 
@@ -45,9 +47,33 @@ def test_scores_are_shifted_only_where_they_may_be_large(monkeypatch):
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"window": (3, 0)}], ids=str)
 def test_with_and_without_a_shift(mask, options, qkv, monkeypatch):
     mask = mask and torch.rand(B, 1, T, S) < 0.6
-    for safe in (-1.0, INF):
+    for safe, moderate in ((-1.0, 1.0), (INF, 1.0), (INF, INF)):
         monkeypatch.setattr(forward, "SAFE", safe)
+        monkeypatch.setattr(forward, "MODERATE", moderate)
         assert_right(*qkv, mask, **options)
+
+
+@pytest.mark.parametrize(
+    "score, way, is_shifted",
+    [
+        (3.0, Way.WIDE, False),
+        (29.9, Way.WIDE, False),  # 4 keys: a total of 2³¹·⁹
+        (30.1, Way.WIDE, True),
+        (-33.9, Way.WIDE, False),
+        (-34.1, Way.WIDE, True),
+        (3.0, Way.NARROWED, True),
+    ],
+)
+def test_what_gradients_may_be_divided_by(score, way, is_shifted, monkeypatch):
+    """The total of a row, as it is, if it is moderate and they are not rounded; else 1, and the scores are shifted."""
+    monkeypatch.setattr(forward.products, "way", lambda *_: way)
+    monkeypatch.setattr(forward.products, "asked_for", lambda _: contextlib.nullcontext())
+    row = torch.ones(1, 1, 4, 2, dtype=torch.float64)
+    given = problem(row, row, score / (2 * math.log2(math.e)))
+    out, norms = torch.empty(1, 1, 1, 4, 2, dtype=torch.float64), torch.empty(1, 1, 1, 4, 2, dtype=torch.float64)
+    forward.forward(given, out, norms)
+    assert_equal(norms[..., 0], torch.full_like(norms[..., 0], score + 2 if is_shifted else 0))
+    assert_equal(norms[..., 1], torch.full_like(norms[..., 1], 1 if is_shifted else 4 * 2**score))
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["rising", "falling"])

@@ -36,7 +36,7 @@ def test_each_score_that_counts_is_in_one_tile(B, K, G, T, S, before, after, dro
             cut.queries(times, block)[..., keys].add_(1)
             tiles += 1
             assert 0 < keys.stop - keys.start <= 3 * max(1, 4 // (G * min(T, cut.queries_per_block)))
-            assert 0 < block.t1 - block.t0 <= 4
+            assert 0 < block.t1 - block.t0 <= cut.queries_per_block <= 2 * 4
     seen = visible(T, S, window=(before, after))
     assert (times[..., seen] == 1).all()
     assert times.max() <= 1
@@ -70,7 +70,7 @@ def test_work_is_counted_block_by_block(T, S, lower, upper, monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
-    "keys, upper, part", [(33, None, 1), (32, None, 2), (16, None, 2), (33, 5, 2), (32, 5, 4), (17, 5, 4), (16, 5, 8)]
+    "keys, upper, part", [(33, None, 0.5), (32, None, 2), (16, None, 2), (33, 5, 2), (32, 5, 4), (17, 5, 4), (16, 5, 8)]
 )
 def test_blocks_are_short_for_few_keys_and_before_a_diagonal(dtype, keys, upper, part, monkeypatch):
     monkeypatch.setattr(products, "multiplies_bfloat16", lambda: False)
@@ -83,13 +83,13 @@ def test_blocks_are_short_for_few_keys_and_before_a_diagonal(dtype, keys, upper,
 @pytest.mark.parametrize("way", Way)
 @pytest.mark.parametrize("dropout_p", [0.0, 0.1])
 @pytest.mark.parametrize("upper", [None, 5])
-def test_tiles_are_twice_as_long_where_products_are_rounded(way, dropout_p, upper, monkeypatch):
-    """But not before a diagonal, where blocks are short, nor with dropout, which has the same tiles on any way."""
+def test_tiles_have_twice_as_many_keys_where_products_are_rounded(way, dropout_p, upper, monkeypatch):
+    """But not with dropout, which has the same tiles on any way."""
     monkeypatch.setattr(products, "way", lambda *_: way)
     query, key = (torch.zeros(1, 2, length, 4, dtype=torch.bfloat16) for length in (3000, 2000))
     cut = problem(query, key, upper=upper, dropout_p=dropout_p)
     stretch = 2 if way is Way.ROUNDED and dropout_p == 0 else 1
-    assert cut.queries_per_block == (tiles.QUERIES * stretch if upper is None else tiles.QUERIES // 2)
+    assert cut.queries_per_block == (tiles.QUERIES * 2 if upper is None else tiles.QUERIES // 2)
     assert cut.keys_per_tile == tiles.KEYS * stretch
 
 
@@ -113,6 +113,15 @@ def test_dropout_is_cut_alike_for_any_number_of_threads(threads, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     assert cut.blocks() == expected
     assert {(block.b, block.h0, block.h1) for block in cut.groups()} == {(x.b, x.h0, x.h1) for x in expected}
+
+
+@pytest.mark.parametrize("dropout_p, step", [(0.0, 2), (0.1, 4)])
+def test_two_tiles_are_of_half_as_many_heads(dropout_p, step, monkeypatch):
+    """But with dropout, which is to be the same backward, where two are held, as forward."""
+    monkeypatch.setattr(tiles, "TILE", 4 * 2 * 3)
+    cut = problem(torch.zeros(1, 8, 2, 4), torch.zeros(1, 8, 3, 4), dropout_p=dropout_p)
+    assert {block.h1 - block.h0 for block in cut.groups()} == {4}
+    assert {block.h1 - block.h0 for block in cut.groups(tiles=2)} == {step}
 
 
 def test_enough_groups_of_heads_to_share_out_where_threads_are_held_up(monkeypatch):

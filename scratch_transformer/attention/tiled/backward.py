@@ -50,7 +50,7 @@ def backward(problem: Problem, saved: Saved, gradients: Gradients) -> None:
     def differentiate(group: Block, scratch: Scratch) -> None:
         _differentiate(problem, group, saved, gradients, scratch)
 
-    groups = problem.groups()
+    groups = problem.groups(tiles=2)  # of weights, and of their gradient
     with products.asked_for(problem.way):
         if gradients.mask is None:
             workers.run(groups, differentiate, problem.like, PRODUCTS * problem.flops)
@@ -92,7 +92,9 @@ def _add_block(
     grad_query = scratch("grad_query", *query.shape).zero_()
     for keys in problem.key_tiles(block):
         key = tile.keys_of(problem.key, "key", block, keys, scratch)
-        weights = tile.exponents(problem, block, keys, query, key, scratch).sub_(upstream.shift)
+        weights = tile.exponents(problem, block, keys, query, key, scratch)
+        if upstream.is_shifted:
+            weights.sub_(upstream.shift)
         weights, grad_scores = upstream.through(keys, tile.exp_(problem, weights), gradients.mask)
         key = tile.keys_of(problem.key, "key", block, keys, scratch, problem.factors)
         tile.add_product(value_sum[:, keys], weights.transpose(1, 2), upstream.factor, scratch)
@@ -109,6 +111,7 @@ class _Upstream:
         self._problem, self._block, self._scratch = problem, block, scratch
         grad_out = tile.rows(problem.queries(saved.grad_out, block), "grad_out", scratch)
         self.shift, total = problem.queries(saved.norms, block).reshape(*grad_out.shape[:2], 2).split(1, dim=-1)
+        self.is_shifted = bool(self.shift.any())
         grad_out.div_(total)
         grad_out.copy_(tile.factor(problem, "grad_out", grad_out, scratch))  # the sum is that of what is multiplied
         out = tile.rows(problem.queries(saved.out, block), "out", scratch)

@@ -12,17 +12,21 @@ from torch import Tensor
 
 from scratch_transformer.attention.tiled import few, products, tile, workers
 from scratch_transformer.attention.tiled.problem import Block, Problem
+from scratch_transformer.attention.tiled.products import Way
 from scratch_transformer.attention.tiled.workers import Scratch
 
 # 2 to the power of scores within ±SAFE can be summed as it is, with room for 2⁴⁰ keys or values of 10¹² in float32.
 SAFE = 60.0
+# What gradients can be multiplied or divided with in float32, and lose nothing.
+MODERATE = 2.0**32
 
 
 def forward(problem: Problem, out: Tensor, norms: Tensor) -> None:
     """Fills out (B, K, G, T, Dv) and norms (B, K, G, T, 2): a row's shift and total; A = exp(score - shift) / total.
 
     exp is to the base of `exponent_scale`. Rows in which everything is blocked are zero. Shift and total are two
-    numbers, not one logarithm: beside a shift of -10⁹, which masks may bring, the total's would be rounded away.
+    numbers, not one logarithm: beside a shift of -10⁹, which masks may bring, the total's would be rounded away. Of
+    moderate scores no row is shifted.
     """
     query = problem.query
     if few.suits(query.dtype, query.device, problem.rows, problem.key.shape[2], problem.dropout_p):
@@ -122,9 +126,20 @@ class _Sums:
         total = self._total.clamp_(min=2**16 * torch.finfo(self._total.dtype).tiny).view(shift.shape)
         kept = total * tile.keep_share(self._problem.dropout_p) if self._problem.dropout_p > 0 else total
         torch.div(self._summed.view(out.shape), kept, out=out)
-        if self._highest is None:
+        if self._highest is None and self._may_divide(total):
+            shift.zero_()
+            to_divide_by.copy_(total)
+        elif self._highest is None:
             shift.copy_(total.log2_())
             to_divide_by.fill_(1)
         else:  # the highest score alone adds 1, if there is any
             shift.copy_(self._highest.view(shift.shape))
             to_divide_by.copy_(total.clamp_(min=1))
+
+    def _may_divide(self, total: Tensor) -> bool:
+        """Whether the gradient that comes back may be divided by the totals, which saves a shift of every score.
+
+        Neither may leave the range of the dtype, and rounded gradients are rounded as they come.
+        """
+        least, most = (x.item() for x in total.aminmax())
+        return self._problem.way is Way.WIDE and least > 1 / MODERATE and most < MODERATE
