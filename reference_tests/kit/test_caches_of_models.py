@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, time_to_look
 
 pytestmark = pytest.mark.long
 
@@ -467,3 +467,31 @@ def test_the_first_rows_of_a_table_are_shown_with_the_rows_that_are_meant(tmp_pa
     (found,) = (one for one in result.mistakes if one.id == "P7")
     assert "cos[:length]" in found.shown
     assert found.fix == "cos[offset : offset + length], offset being the number of tokens already seen."
+
+
+ASKED_FOR = MODEL.replace("def forward(self, ids, past=None)", "def forward(self, ids, kv_caches)")
+ASKED_FOR = ASKED_FOR.replace("self(ids)[0]", "self(ids, [None] * len(self.blocks))[0]").replace(
+    "None if past is None else past[index]", "kv_caches[index]"
+)
+ASKED_FOR = ASKED_FOR.replace("0 if past is None else past[0][0]", "0 if kv_caches[0] is None else kv_caches[0][0]")
+
+
+@pytest.mark.parametrize("returned", [HEADLESS, f"self.head({HEADLESS})"])
+@pytest.mark.parametrize("start, ids", [("kv_caches[0][0].shape[-2]", []), ("0", ["P7"])])
+def test_the_caches_of_all_layers_that_must_be_given_are_no_encoders_output(returned, start, ids, tmp_path):
+    text = ASKED_FOR.replace("RETURNED", returned).replace("else kv_caches[0][0].shape[-2]", f"else {start}")
+    with time_to_look(1):
+        result = check_text(text, tmp_path, ["GPT"])["GPT"]
+    assert result.severe == ids, result
+
+
+def test_a_list_of_caches_has_a_place_for_each_layer_and_none_for_each_sentence(tmp_path):
+    """Where the layers listen to none, that is what is wrong."""
+    text = ASKED_FOR.replace("RETURNED", HEADLESS).replace(
+        "self.attention(self.norm1(x), past)", "self.attention(self.norm1(x))"
+    )
+    with time_to_look(1):
+        result = check_text(
+            text.replace("0 if kv_caches[0] is None else kv_caches[0][0].shape[-2]", "0"), tmp_path, ["GPT"]
+        )
+    assert result["GPT"].severe == ["K1"], result["GPT"]

@@ -557,6 +557,60 @@ def test_what_is_told_of_a_config_is_told_of_the_configs_in_it(size, default, bi
     assert [*results["Block"].ids, *results["Block"].inherited] == ids, results["Block"]
 
 
+TWO_FLAGS = """
+class GPTConfig:
+    def __init__(self, n_embd, n_head, bias, qkv_bias):
+        self.n_embd, self.n_head, self.bias, self.qkv_bias = n_embd, n_head, bias, qkv_bias
+
+
+class MultiHeadAttention(nn.Module):
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        assert config.n_embd % config.n_head == 0
+        self.h = config.n_head
+        self.q, self.k, self.v = (nn.Linear(config.n_embd, config.n_embd, bias=FLAG) for _ in range(3))
+        self.out = nn.Linear(config.n_embd, config.n_embd, bias=config.bias)
+
+    def forward(self, x):
+        q, k, v = (f(x).unflatten(-1, (self.h, -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.attention, self.norm1, self.norm2 = MultiHeadAttention(config), *(nn.LayerNorm(config.n_embd),) * 2
+        self.ffn = nn.Sequential(
+            nn.Linear(config.n_embd, 48, bias=config.bias), nn.GELU(), nn.Linear(48, config.n_embd, bias=config.bias)
+        )
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.ffn(self.norm2(x))
+
+
+class Model(nn.Module):
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.block = Block(config)
+        self.head = nn.Linear(config.n_embd, 40, bias=False)
+"""
+
+
+@pytest.mark.parametrize("flag, ids", [("config.qkv_bias", set()), ("True", {"A15"})])
+def test_a_part_may_have_a_flag_of_its_own_for_the_biases_of_its_queries(flag, ids, tmp_path):
+    with time_to_look(1):
+        results = check_text(TWO_FLAGS.replace("FLAG", flag), tmp_path, ["MultiHeadAttention", "Block"])
+    assert {"A15"} & {*results["Block"].ids, *results["Block"].inherited} == ids, results["Block"]
+
+
+def test_what_a_layer_of_torchs_is_told_is_no_value_of_a_config(tmp_path):
+    with time_to_look(1):
+        results = check_text(TWO_FLAGS.replace("FLAG", "config.qkv_bias"), tmp_path, ["MultiHeadAttention"])
+    assert not results["MultiHeadAttention"].ids, results["MultiHeadAttention"]
+
+
 REPORTS = """
 class FeedForward(nn.Module):
     def __init__(self, d_model, d_ff, logger, optimizer):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -46,16 +46,30 @@ def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     except KeyError:
         return
     cls: Any = type(candidate.module)
-    if any("qkv" in name for name in inspect.signature(cls).parameters) or any(map(OWN_BIAS.search, names_in(cls))):
-        return
     shapes = candidate.inventory()
     left = [name for name in shapes if name.endswith("bias") and _is_projections(name, shapes, session.kind.name)]
+    if any(map(_has_a_flag_of_its_own, (cls, *_holders(candidate.module, left)))):
+        return
     if left:
         first = left[0].removesuffix(".bias")
         name = next(one for one in reversed(first.split(".")) if not one.isdigit())
         form = OUTPUT_ALONE if _is_of_inputs(cls) and _is_output(left) else ""
         said = f"Built with bias=False, it still has {', '.join(left)}."
         yield Finding(MISTAKES["A15"], said, form, name=f"self.{name}")
+
+
+def _holders(module: Any, biases: Iterable[str]) -> set[type]:
+    """The classes of a module's parts that have the layers of these biases, by the names of those."""
+    if not isinstance(module, nn.Module):
+        return set()
+    parts = dict(module.named_modules())
+    paths = {bias.rpartition(".")[0].rpartition(".")[0] for bias in biases}
+    return {type(parts[path]) for path in paths if path in parts}
+
+
+def _has_a_flag_of_its_own(cls: Any) -> bool:
+    """Whether the biases of queries, keys and values go by another flag: qkv_bias."""
+    return any("qkv" in name for name in inspect.signature(cls).parameters) or any(map(OWN_BIAS.search, names_in(cls)))
 
 
 def _is_of_inputs(cls: Any) -> bool:

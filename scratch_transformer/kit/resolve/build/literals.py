@@ -17,6 +17,9 @@ from scratch_transformer.kit.definitions import file_of, text_of_file
 from scratch_transformer.kit.resolve.names.words import plain
 from scratch_transformer.kit.syntax import last_name, nodes_in, tree_from
 
+OF_TORCH = re.compile(r"(torch|nn|F)\.[\w.]+$")
+"""What one layer of torch's is told, nn.Linear(…, bias=False), is said of that layer alone."""
+
 
 def literal_of(thing: Any, name: str) -> list[Any]:
     """What a class's file gives for a parameter: in calls of the class first, then anywhere; [] if nothing."""
@@ -83,7 +86,8 @@ def _of(node: ast.AST) -> Iterator[tuple[str, str, Any]]:
             yield from _literal(called, str(place), value)
         for name, value in named.items():
             yield from _literal(called, name, value)
-            yield from _literal("", name, value)
+            if not OF_TORCH.match(ast.unparse(node.func)):
+                yield from _literal("", name, value)
     elif isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant):

@@ -69,9 +69,14 @@ def pieces(
     return None
 
 
+def is_kept_in(parameter: inspect.Parameter) -> bool:
+    """Whether a forward must be told what is kept: forward(ids, kv_caches)."""
+    return PASSED.search(plain(parameter.name)) is not None and parameter.default is parameter.empty
+
+
 def passed(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
     """The parameter for what is kept; two, where keys and values have one each: k_cache and v_cache."""
-    found = [p for p in parameters if PASSED.search(plain(p.name)) and p.default is None]
+    found = [p for p in parameters if PASSED.search(plain(p.name)) and (p.default is None or is_kept_in(p))]
     for keys, values in itertools.permutations(found, 2):
         if KEYS.sub("", plain(keys.name)) == VALUES.sub("", plain(values.name)):
             return [p for p in found if p in (keys, values)]
@@ -142,8 +147,9 @@ def tokenwise(made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Ca
 
 def with_none_kept(plan: Plan, call: Callable[..., Any], layers: int) -> Plan | None:
     """The plan of what wants a list with a place for every layer, in place of None; None if it takes no such list."""
-    found = [p.name for p in parameters_of(call) if PASSED.search(plain(p.name)) and p.default is None]
-    lists = {name: beside.NoneKept(layers) for name in found if name not in plan.constants}
+    found = [p.name for p in parameters_of(call) if PASSED.search(plain(p.name)) and p.default in (None, p.empty)]
+    lists = {name: beside.NoneKept(layers) for name in found if plan.constants.get(name) is None}
+    lists = {name: given for name, given in lists.items() if name not in plan.arguments}
     return replace(plan, constants={**plan.constants, **lists}) if lists else None
 
 

@@ -366,6 +366,7 @@ def _memory_again(names: Mapping[str, str], constants: Mapping[str, Any], tensor
     {} if there is nothing of that sort.
     """
     unknown = [name for name, value in constants.items() if value is MEANINGLESS and plain(name) not in FIXED]
+    unknown = [name for name in unknown if not caching.PASSED.search(plain(name))]
     return {**names, **dict.fromkeys(unknown, "memory")} if unknown and "memory" in tensors else {}
 
 
@@ -427,6 +428,8 @@ def _by_name(
             constants[parameter.name] = LONGEST
         elif is_fill(parameter.name):
             constants[parameter.name] = FILLED
+        elif caching.is_kept_in(parameter) and "memory" in left:
+            constants[parameter.name] = MEANINGLESS  # no encoder's output: nothing is kept yet
         elif "next_logits" in tensors and _is_source(parameter, left):
             constants[parameter.name] = torch.full((1, told.SOURCE_LENGTH), told.SOURCE)
         elif "next_logits" in tensors and told.MEMORY.search(plain(parameter.name)):
@@ -529,8 +532,10 @@ def _complete(found: dict[str, str], tensors: tuple[str, ...]) -> dict[str, str]
 
 
 def _by_position(parameters: list[inspect.Parameter], tensors: tuple[str, ...]) -> dict[str, str] | None:
-    required = [p.name for p in parameters if p.default is p.empty]
-    return dict(zip(required, tensors, strict=True)) if len(required) == len(tensors) else None
+    required = [p for p in parameters if p.default is p.empty]
+    if len(required) != len(tensors) or ("memory" in tensors and any(map(caching.is_kept_in, required))):
+        return None
+    return {parameter.name: name for parameter, name in zip(required, tensors, strict=True)}
 
 
 def _swapped(arguments: Mapping[str, str]) -> dict[str, str] | None:
