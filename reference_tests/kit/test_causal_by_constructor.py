@@ -52,3 +52,15 @@ def test_what_may_be_of_padding_need_not_hide_the_future(flag, ids, tmp_path):
     text = ATTENTION.replace("FLAG", flag).replace("HALF", OF_PADDING).replace("ARGUMENTS", "")
     with time_to_look(1):
         assert check_text(text, tmp_path)["SelfAttention"].severe == ids
+
+
+REQUIRED = ATTENTION.replace("FLAG=False", "*, FLAG: bool").replace("FLAG", "is_decoder").replace("ARGUMENTS", "")
+
+
+@pytest.mark.parametrize("name", ["SelfAttention", "CausalSelfAttention"])
+@pytest.mark.parametrize("half, ids", [(RIGHT, []), (WRONG, ["A5"])])
+def test_a_flag_that_must_be_told_is_judged_both_ways(name, half, ids, tmp_path):
+    """A25 is not said of what hides nothing where it is told to hide nothing."""
+    text = REQUIRED.replace("HALF", half).replace("SelfAttention", name)
+    result = check_text(text, tmp_path)[name]
+    assert result.severe == ids and not any("masks were not checked" in limit for limit in result.limits)

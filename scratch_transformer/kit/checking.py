@@ -18,7 +18,7 @@ from scratch_transformer.kit.found import DRAW, Emit, Entry, Found
 from scratch_transformer.kit.judge import added_masks, causal_flags
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.other_paths import with_other_paths
-from scratch_transformer.kit.kind import Diagnosis
+from scratch_transformer.kit.kind import NO_MASK, Diagnosis
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FAILED, Result
 from scratch_transformer.kit.resolve import fitness, foreign, likeness, other_designs, sorts
@@ -263,7 +263,7 @@ class Checking(Found):
     def _with_causal_flag(self, value: Any, made: Any, diagnosis: Diagnosis) -> Diagnosis:
         """With the mistakes that only show if it is built with causal=True, where it has such an argument.
 
-        made: what was built without.
+        made: what was built without. Where it must be told, it need not hide the future when it is told not to.
 
         A function that attends is not built: what would be made of its queries and keys are weights.
         """
@@ -278,10 +278,15 @@ class Checking(Found):
         told.is_causal_by_name = bool(inputs.causal_flags(parameters))  # masking=True may be of padding
         kept, before = (vars(one) if isinstance(one, nn.Module) else {} for one in (told.made, made))
         flag = next((f"self.{n}" for n, v in kept.items() if v is True and before.get(n) is False), names[0])
-        found = [f for f in diagnose(told).findings if f.severity == "mistake" and f.mistake.id not in diagnosis.ids]
+        again = diagnose(told)
+        found = [f for f in again.findings if f.severity == "mistake" and f.mistake.id not in diagnosis.ids]
         verdict = "mistake" if found else diagnosis.verdict
         more = (replace(finding, path=f"{flag} = True") for finding in found)
-        return replace(diagnosis, findings=(*more, *diagnosis.findings), verdict=verdict)
+        is_asked = any(p.name == names[0] and p.default is p.empty for p in parameters)
+        dropped = "A25" if found and is_asked and again.is_explained and "A25" not in again.ids else ""
+        findings = (*more, *(finding for finding in diagnosis.findings if finding.mistake.id != dropped))
+        limits = tuple(limit for limit in diagnosis.limits if limit != NO_MASK or not again.is_explained)
+        return replace(diagnosis, findings=findings, verdict=verdict, limits=limits)
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
         fair = 2 * (self.end - clock.now()) / max(self.left, 1)

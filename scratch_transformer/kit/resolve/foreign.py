@@ -26,7 +26,7 @@ from scratch_transformer.kit.definitions import (
     tree_of,
 )
 from scratch_transformer.kit.discover.placeholders import Missing
-from scratch_transformer.kit.judge.stops import no_forward
+from scratch_transformer.kit.judge.stops import attributes, no_forward
 from scratch_transformer.kit.kind import NETWORKS
 from scratch_transformer.kit.resolve import structure
 from scratch_transformer.kit.resolve.build.config import is_config
@@ -269,6 +269,8 @@ def _why(thing: Any, depth: int) -> str:
         forward = tree_of(vars(thing).get("forward"))  # of a class that is defined twice, Python shows the first
         if isinstance(forward, Function) and (_is_unwritten(forward) or _stands_for_a_part(thing.__name__, forward)):
             return NOT_WRITTEN
+        if left := attributes.left_to_heirs(thing):
+            return f"abstract: what inherits from it has the {left} that it calls"
         is_told = any("num_layers" in settings_of(name) or WIDTHS.search(name) for name in _parameters(thing))
         if "MLP" in thing.__name__ and is_told:
             return "a network of any number of layers"

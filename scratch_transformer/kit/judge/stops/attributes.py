@@ -19,6 +19,7 @@ from scratch_transformer.kit.definitions import (
     text_of_file,
     tree_of,
 )
+from scratch_transformer.kit.discover import heirs
 from scratch_transformer.kit.judge.frames import function_of, nodes_at
 from scratch_transformer.kit.judge.stops import unset
 from scratch_transformer.kit.syntax import DEFINITIONS, Function, is_of_self, is_text, nodes_in, tree_from
@@ -36,6 +37,8 @@ def of_itself(error: BaseException, frame: FrameType) -> tuple[str, str]:
     if not is_own_module(owner, found[0]):
         return NOTHING
     classes = own_classes(owner)
+    if any(heirs.fill_in(cls, found[1]) for cls in classes):
+        return NOTHING
     if misspelt := _constructor_by_another_name(type(owner)):
         said = f"It reads self.{found[1]}: {found[0]}.{misspelt} would set it, and Python runs __init__ alone."
         return said, misspelt
@@ -63,8 +66,20 @@ def given_to(owner: object) -> list[str]:
 
 
 def is_set_nowhere(name: str, owner: object, classes: list[type]) -> bool:
-    """Whether an object has no such attribute, and nothing in the files of its classes gives it one."""
-    return not hasattr(owner, name) and not any({name, "setattr"} & _set_in(text_of(cls), cls) for cls in classes)
+    """Whether an object has no such attribute, and nothing in the files of its classes, or of their heirs, sets one."""
+    is_absent = not hasattr(owner, name) and not any({name, "setattr"} & _set_in(text_of(cls), cls) for cls in classes)
+    return is_absent and not any(heirs.fill_in(cls, name) for cls in classes)
+
+
+def left_to_heirs(cls: type) -> str:
+    """What the forward of a class calls of itself that those alone have which inherit from it: _forward; else ""."""
+    forward = getattr(cls, "forward", None)
+    called = [node.func for node in nodes_of(forward, ast.Call) if is_of_self(node.func)] if forward else []
+    names = [one.attr for one in called if not hasattr(cls, one.attr)]
+    own = _own_of(cls)
+    given = {name for one in own for name in _set_in(text_of(one), one)} if names else set()
+    left = (name for name in names if name not in given and any(heirs.fill_in(one, name) for one in own))
+    return next(left, "")
 
 
 def _text_without(error: BaseException, frame: FrameType, name: str, cls: type) -> str:
@@ -151,7 +166,11 @@ def is_own_module(owner: object, name: str) -> bool:
 
 def own_classes(owner: object) -> list[type]:
     """The class of an object and its bases, as far as they are nobody else's."""
-    return [cls for cls in type(owner).__mro__ if not is_of_torch(cls) and cls is not object]
+    return _own_of(type(owner))
+
+
+def _own_of(cls: type) -> list[type]:
+    return [one for one in cls.__mro__ if not is_of_torch(one) and one is not object]
 
 
 def _valued(node: ast.expr, frame: FrameType) -> object:

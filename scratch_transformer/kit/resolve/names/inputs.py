@@ -118,14 +118,20 @@ CAUSAL_FLAGS = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask"
 
 ALONE = ("usemask", "applymask", "masked", "maskfuture", "lookahead", "hidefuture")
 """The same, where nothing takes a mask that they might be about."""
-OF_MASKED = ("mask", "masking", "ismask", "ismasked", "withmask", "hasmask", "domask")
+OF_MASKED = ("mask", "masking", "ismask", "ismasked", "withmask", "hasmask", "domask", "isdecoder", "indecoder")
 """The same of a constructor: a forward may be given False in place of a mask."""
 
 
 def causal_flags(parameters: Iterable[inspect.Parameter], alone: bool = False, constructs: bool = False) -> list[str]:
-    """The names of those among the parameters. alone: no mask is taken. constructs: they are a constructor's."""
+    """The names of those among the parameters. alone: no mask is taken. constructs: they are a constructor's, which may
+    have to be told: is_decoder: bool."""
     names = (*CAUSAL_FLAGS, *(ALONE if alone else ()), *(OF_MASKED if alone and constructs else ()))
-    return [p.name for p in parameters if p.default is False and plain(p.name) in names]
+    flags = [p for p in parameters if plain(p.name) in names]
+    return [p.name for p in flags if p.default is False or (constructs and p.default is p.empty and _is_bool(p))]
+
+
+def _is_bool(parameter: inspect.Parameter) -> bool:
+    return parameter.annotation in (bool, "bool")
 
 
 KEEPING = re.compile(r"(non|not)pad|^npm")
