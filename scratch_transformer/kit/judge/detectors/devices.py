@@ -37,9 +37,10 @@ def left_behind(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     stopping, is_whole = elsewhere.left(fresh, ran, names, counts) if fresh and ran else ([], False)
     known, own = {one.name for one in stopping}, [one for one in stopping if not one.name]
     found, weights = set[str](), plain_weights(session, best)  # B10 says of weights that they are not moved
+    of_parts = [name for name in session.candidate.unregistered if "." in name]  # of the part, too
     for path, name, value, owner in plain:
         full = names[id(value)]
-        if full.removeprefix("self.") in weights:
+        if full.removeprefix("self.") in (*weights, *of_parts):
             continue
         if getattr(value, "is_given", False) or (fresh is None and not _is_made_first(name, owner)):
             continue  # where it is, is its maker's affair

@@ -106,13 +106,22 @@ def is_one_head(thing: Any) -> bool:
         return False
     parameters = [p for p in parameters if p.name not in left_open]
     if any(is_config(p) for p in parameters):
-        return not any({"num_heads", "d_k"} & {*settings_of(name)} for name in _said_within(thing))
+        return not {"num_heads", "d_k"} & _meant_within(thing)
     if is_called_head(thing.__name__) and not _means(thing, "d_k"):
         return True
     read = {name for member in vars(thing).values() if inspect.isfunction(member) for name in member.__code__.co_names}
     called = {*re.findall(r"\bself\.(\w+)\(", source_of(thing))}  # self.head(x), which gives the scores of words
     names = (read - called) | {parameter.name for parameter in parameters}
     return bool(parameters) and not any("num_heads" in settings_of(name) for name in names)
+
+
+def is_told_of_no_heads(thing: Any) -> bool:
+    """Whether a class that is told nothing, as its sizes are the file's, has nothing of heads in what it is made of."""
+    return isinstance(thing, type) and not parameters_of(thing) and "num_heads" not in _meant_within(thing)
+
+
+def _meant_within(thing: Any) -> set[str]:
+    return {setting for name in _said_within(thing) for setting in settings_of(name)}
 
 
 def _said_within(thing: Any) -> set[str]:

@@ -81,7 +81,8 @@ class Library(Parts):
         known = [part.settings for part in parts if part.explained is not None]
         sizes = [size for size in known if {"d_model", "num_heads"} <= size.keys()]
         several = [size for size in sizes if size["num_heads"] > 1]
-        alone = [size for size in sizes if size["num_heads"] == 1] if asked.is_one_head(thing) else []
+        is_alone = asked.is_one_head(thing) or asked.is_told_of_no_heads(thing)
+        alone = [size for size in sizes if size["num_heads"] == 1] if is_alone else []
         as_parts = [{**wanted[0], **{n: size[n] for n in ("d_model", "num_heads")}} for size in several or alone]
         found: list[dict[str, Any]] = []
         for some in (*as_parts, *wanted):

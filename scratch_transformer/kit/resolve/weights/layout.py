@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit.definitions import is_of_torch
 from scratch_transformer.kit.resolve.weights.twice import project_once
 
 ZERO, ONE = -1, -2
@@ -34,7 +35,8 @@ FIRST: weakref.WeakKeyDictionary[nn.Module, dict[str, Tensor]] = weakref.WeakKey
 class Parameters:
     """A module's parameters as one vector. tensors: by path; initial: copies of vectors. positions: of each, in it.
 
-    unregistered: those that PyTorch does not know of, in plain lists, or plain tensors where there is nothing else.
+    unregistered: those that PyTorch does not know of, in plain lists, or plain tensors where there is nothing else, in
+    all of it or in a part that projects.
     Frozen tables of sines are left alone.
     without: paths of those that nothing depends on.
     """
@@ -48,7 +50,8 @@ class Parameters:
         size = 0
         has_none = not any(part._parameters for _, part in walk(module))
         for path, part in walk(module):
-            for name, values in (_plain_tensors(part) if has_none else part._parameters).items():
+            is_plain = has_none or _has_plain_weights(part)
+            for name, values in (_plain_tensors(part) if is_plain else part._parameters).items():
                 if values is None or _is_table(values):
                     continue
                 full = f"{path}.{name}" if path else name
@@ -149,15 +152,16 @@ def copied(module: nn.Module) -> nn.Module:
 
 def _is_table(values: Tensor) -> bool:
     """Frozen, between -1 and 1 and up to there: sines and cosines, not to be learned; or what is wrong in their place,
-    computed from 0 on, each row near the last one.
+    computed from 0 on, each row near the last one. What torch.rand draws is above 0 from its first row on.
     """
     lazy = isinstance(values, nn.parameter.UninitializedParameter)
     if values.requires_grad or values.dim() < 2 or lazy or not values.numel():
         return False
     rows = values.detach().double().flatten(0, -2)
     alike = torch.cosine_similarity(rows[1:-1], rows[2:], dim=-1)
-    is_computed = bool(((rows[0] == 0) | (rows[0] == 1)).all()) and bool(alike.mean() > 0.5)
-    return 0.9 < float(rows.abs().max()) <= 1 + 1e-6 or is_computed
+    begins = bool(((rows[0] == 0) | (rows[0] == 1)).all())
+    is_between = 0.9 < float(rows.abs().max()) <= 1 + 1e-6 and (begins or float(rows.min()) < 0)
+    return is_between or (begins and bool(alike.mean() > 0.5))
 
 
 def neutral(name: str, like: Tensor) -> Tensor:
@@ -207,6 +211,14 @@ def _plain_tensors(part: nn.Module) -> dict[str, Tensor]:
     of_norms = {name for name, value in own.items() if value.dim() == 1 < value.numel() and OF_A_NORM.fullmatch(name)}
     found = {name: value for name, value in own.items() if value.dim() == 2 or name in of_norms}
     return {} if any(map(_is_table, found.values())) else found
+
+
+def _has_plain_weights(part: nn.Module) -> bool:
+    """Whether a part has no parameters, and several matrices that were drawn: self.w_q = torch.rand(d, d)."""
+    if is_of_torch(type(part)) or any(True for _ in part.parameters()):
+        return False
+    drawn = [value for value in _plain_tensors(part).values() if 2 * len(value.unique()) > value.numel() > 1]
+    return len(drawn) > 1
 
 
 def _children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
