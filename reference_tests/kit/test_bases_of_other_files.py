@@ -38,3 +38,23 @@ def test_a_method_that_no_heir_has_either_is_missing(tmp_path):
     (tmp_path / "bigram.py").write_text(HEIR.format(name="computes"))
     (result,) = reported(tmp_path / "base.py").results
     assert (result.name, result.ids) == ("LanguageModel", ["B26"])
+
+
+TYPED = """from typing import TypedDict
+
+
+class Shape(TypedDict):
+    width: int
+
+
+"""
+
+
+def test_a_file_may_have_classes_that_allow_no_questions(tmp_path):
+    """Of a TypedDict nobody may ask what inherits from it."""
+    (tmp_path / "base.py").write_text(TYPED + BASE)
+    (tmp_path / "bigram.py").write_text(HEIR.format(name="compute"))
+    assert (
+        "LanguageModel (abstract: what inherits from it has the compute that it calls)"
+        in reported(tmp_path / "base.py").ignored
+    )

@@ -13,6 +13,7 @@ from torch import nn
 from scratch_transformer.kit.definitions import (
     file_of,
     is_of_torch,
+    is_own,
     namespace_of,
     nodes_of,
     source_of,
@@ -76,7 +77,7 @@ def left_to_heirs(cls: type) -> str:
     forward = getattr(cls, "forward", None)
     called = [node.func for node in nodes_of(forward, ast.Call) if is_of_self(node.func)] if forward else []
     names = [one.attr for one in called if not hasattr(cls, one.attr)]
-    own = _own_of(cls)
+    own = [one for one in _own_of(cls) if is_own(one)]
     given = {name for one in own for name in _set_in(text_of(one), one)} if names else set()
     left = (name for name in names if name not in given and any(heirs.fill_in(one, name) for one in own))
     return next(left, "")
@@ -245,7 +246,7 @@ def _set_in(text: str, owner: type | None) -> frozenset[str]:
 
 def _are_related(cls: object, owner: type | None) -> bool:
     """Whether one of two classes is the other's base; what is no class may be anything."""
-    return owner is None or not isinstance(cls, type) or issubclass(cls, owner) or issubclass(owner, cls)
+    return owner is None or not isinstance(cls, type) or owner in cls.__mro__ or cls in owner.__mro__
 
 
 def text_of(cls: type) -> str:
