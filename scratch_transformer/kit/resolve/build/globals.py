@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from scratch_transformer.kit.definitions import is_of_torch, source_of
+from scratch_transformer.kit.definitions import is_of_torch, is_own, names_in, source_of
 from scratch_transformer.kit.discover.placeholders import Missing
 from scratch_transformer.kit.resolve.build.config import Config, Unknown, fits, is_number
 from scratch_transformer.kit.resolve.build.values import Values
@@ -45,6 +45,9 @@ def override(namespace: dict[str, Any], names: set[str], settings: Mapping[str, 
         present = name in namespace and not (is_missing and is_setting(name))
         if (is_missing and HOLDERS.search(plain(name))) or isinstance(value, Config):
             namespace[name] = Config(values)
+            continue
+        if HOLDERS.search(plain(name)) and _is_filled_elsewhere(value):
+            namespace[name] = Config(values, value)
             continue
         if present and _holds(name, value):
             changed |= _within(value, settings, 0)
@@ -105,6 +108,14 @@ def _holds(name: str, value: Any) -> bool:
     if isinstance(value, type):
         return not issubclass(value, (nn.Module, enum.Enum))
     return isinstance(value, MutableMapping) or (hasattr(value, "__dict__") and not callable(value))
+
+
+def _is_filled_elsewhere(value: Any) -> bool:
+    """Whether an object of the learner's has no hyperparameters yet, and a method that sets any: config.set(width=64)."""
+    cls = type(value)
+    if isinstance(value, (type, nn.Module, Mapping)) or not is_own(cls) or not {"setattr", "__dict__"} & names_in(cls):
+        return False
+    return not any(is_setting(name) for name, _ in _items(value))
 
 
 def _has_sizes_of_models(value: Any) -> bool:
