@@ -111,8 +111,8 @@ def _holds(name: str, value: Any) -> bool:
 
 
 def _is_filled_elsewhere(value: Any) -> bool:
-    """Whether an object of the learner's has no hyperparameters yet, and a method that sets any: config.set(width=64)."""
-    cls = type(value)
+    """Whether an object of the learner's has no hyperparameters yet, and a method that sets any: config.set(n=64)."""
+    cls: Any = type(value)
     if isinstance(value, (type, nn.Module, Mapping)) or not is_own(cls) or not {"setattr", "__dict__"} & names_in(cls):
         return False
     return not any(is_setting(name) for name, _ in _items(value))
