@@ -44,6 +44,15 @@ def test_a_flag_beside_a_mask_may_be_of_that_mask(tmp_path):
     assert "A5" not in check_text(text, tmp_path)["SelfAttention"].ids
 
 
+@pytest.mark.parametrize("flag", ["mask_future", "hide_future"])
+@pytest.mark.parametrize("half, ids", [(RIGHT, []), (WRONG, ["A5"])])
+def test_a_flag_of_the_future_is_none_of_the_mask_beside_it(flag, half, ids, tmp_path):
+    text = ATTENTION.replace("FLAG", flag).replace("HALF", half).replace("ARGUMENTS", ", pad_mask=None")
+    text = text.replace("        return", f"        if pad_mask is not None:\n            {OF_KEYS}\n        return")
+    assert check_text(text, tmp_path)["SelfAttention"].severe == ids
+
+
+OF_KEYS = 'scores = scores.masked_fill(pad_mask[:, None, None, :] == 0, float("-inf"))'
 OF_PADDING = """mask = (x != 0).any(-1)[:, None, None, :].expand(-1, 1, x.size(1), -1)"""
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text, time_to_look
+from reference_tests.kit.learners.checked import check_text, reported, time_to_look
 
 pytestmark = pytest.mark.long
 
@@ -170,3 +170,31 @@ def test_a_method_that_makes_a_schedule_of_what_it_is_told_is_a_function(word, l
     text = MADE_BY_A_METHOD.replace("LENGTH", length).replace("WORD", word)
     result = check_text(text, tmp_path)["Trainer.warmed_up"]
     assert (result.kind, result.ids, result.problem) == ("CosineSchedule", ids, "")
+
+
+AROUND = """
+class WarmedUp:
+    def __init__(self, optimizer, d_model=512, warmup_steps=4000, scale=1):
+        self.optimizer, self.scale, self.count = optimizer, scale, 0
+        self.d_model, self.warmup_steps = d_model, warmup_steps
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+
+    def get_lr(self):
+        return self.scale * self.d_model**-0.5 * min(self.count**-0.5, self.count * self.warmup_steps**-1.5)
+
+    def step(self):
+        self.count += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.get_lr()
+        self.optimizer.step()
+"""
+
+
+def test_a_schedule_that_hands_zero_grad_on_to_its_optimizer_is_judged_as_one(tmp_path):
+    """Its method for the rate is a piece of it, which nobody tells the scale."""
+    (tmp_path / "learner.py").write_text(AROUND)
+    report = reported(tmp_path / "learner.py")
+    assert [(one.name, one.verdict) for one in report.results] == [("WarmedUp", "matches the builtin")]
+    assert report.ignored == []

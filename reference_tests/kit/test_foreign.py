@@ -1,5 +1,6 @@
 """What has the name of a part of a Transformer and is none is said to be so, in one line."""
 
+import itertools
 import linecache
 
 import pytest
@@ -453,3 +454,33 @@ class OfConvolutions(OfPointwiseConvolutions):
 def test_a_matrix_with_one_more_axis_is_no_kernel_of_several_places():
     assert foreign.why_not(OfPointwiseConvolutions) == ""
     assert foreign.why_not(OfConvolutions) == "convolutional: conv1d"
+
+
+class StandInDecoder(nn.Module):
+    def forward(self, tgt, memory, tgt_mask=None):
+        """The memory, as it came."""
+        return memory
+
+
+class MLP(nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(*two) for two in itertools.pairwise(sizes))
+
+    def forward(self, x):
+        for layer in self.layers[:-1]:
+            x = torch.relu(layer(x))
+        return self.layers[-1](x)
+
+
+def count_bytes(path, size: torch.LongTensor):
+    return torch.load(path)[size]
+
+
+def test_what_gives_something_back_and_what_has_any_number_of_layers_is_none():
+    assert foreign.why_not(StandInDecoder) == "it gives back its memory as it is"
+    assert foreign.why_not(MLP) == "a network of any number of layers"
+
+
+def test_a_tensor_type_of_torch_is_no_tensor_of_the_learners():
+    assert foreign.of_own_tensors(count_bytes) == ""

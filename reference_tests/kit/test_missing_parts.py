@@ -2,7 +2,8 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import reported
+from reference_tests.kit.learners.checked import check_here, reported
+from scratch_transformer.kit import checking
 from scratch_transformer.kit.discover.installing import how_to_install
 from scratch_transformer.kit.report import text
 from scratch_transformer.kit.report.finding import FINE
@@ -220,3 +221,16 @@ def test_a_whole_is_right_but_for_a_part_of_another_file_that_stops(tmp_path):
     assert result.verdict in FINE and result.replaced == ["Block"]
     assert any("Block cannot be used" in limit and "strange" in limit for limit in result.limits)
     assert text.sentence(report) == "No mistake in 1 component; 1 could not be checked."
+
+
+def test_what_stops_a_part_of_another_file_is_named_though_no_time_was_left_for_it(tmp_path, monkeypatch):
+    (tmp_path / "blocks_that_stop.py").write_text(
+        OF_ANOTHER_FILE.replace("STOPS", "").replace("(x, x, x)", "(x, x, y)")
+    )
+    (tmp_path / "gpt.py").write_text(AROUND_IT.replace("from parts", "from blocks_that_stop"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(checking, "LEARNING_SECONDS", 0.0)
+    (result,) = check_here(tmp_path / "gpt.py").values()
+    assert (result.verdict, result.replaced) == ("mistake", ["Block"])
+    (found,) = (one for one in result.mistakes if one.severity == "mistake")
+    assert (found.id, found.shown.strip()) == ("B26", "return self.attention(x, x, y)[0]")

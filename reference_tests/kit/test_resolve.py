@@ -33,6 +33,7 @@ from scratch_transformer.kit.resolve.weights import attention
         ("feed_forward_width", "d_ff"), ("ffwhiddendim", "d_ff"), ("maximum_sequence_length", "max_len"),
         ("vocabulary_len", "vocab_size"), ("N_encoder", "num_layers"), ("n_dec", "num_layers"),
         ("hidden_multiplier", "d_ff/d_model"), ("batch_size", "batch"), ("q_input_dim", "d_model"),
+        ("vocab_padding", "pad"), ("i_vocab_pad", "pad"), ("pad_vocab_size_multiple", "vocab_size"),
         ("kv_input_dim", "d_model"), ("N_KV_HEAD_REP", "num_heads/num_kv_heads"),
     ],
 )  # fmt: skip

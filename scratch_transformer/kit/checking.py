@@ -196,6 +196,8 @@ class Checking(Found):
             if another and not self.job.get("only"):
                 return unchecked(another)
             return unchecked("took too long", problem=f"Checking it took too long: {self._why_long()}")
+        if diagnosis is not None:
+            self._learn_lent(value, diagnosis)
         result = self.results.of(name, source, line, value, outcome, diagnosis)
         is_none = "" if self.job.get("only") else another_sort.name_of(value, outcome, result.verdict, self.library)
         if result.unexplained and (design := other_designs.design_of(value)):  # its numbers are to be others
@@ -220,6 +222,14 @@ class Checking(Found):
         return (
             f"it has {millions} million weights. Make it with smaller sizes, 64 for 2048: mistakes are the same there."
         )
+
+    def _learn_lent(self, value: Any, diagnosis: Diagnosis) -> None:
+        """What stops the parts of other files in whose place the reference stands, where no time was left for them."""
+        own = [entry[2] for entry in self.found]
+        left = self.library.imported_parts(value, own) if diagnosis.replaced else []
+        for part in left:
+            if self.results.stopped.goes_by(part, diagnosis.replaced):
+                self._learn(part)
 
     def _learn(self, part: type) -> None:
         """What a part of another file is, without a report of its own: its mistakes are the whole's."""

@@ -48,8 +48,8 @@ def _annotated(function: types.FunctionType) -> Iterator[Any]:
 
 
 def is_own_tensor(cls: Any) -> bool:
-    """Whether a class is such a tensor: a + b is one again."""
-    return isinstance(cls, type) and {"__add__", "backward"} <= vars(cls).keys()
+    """Whether a class is such a tensor, and none of torch's: a + b is one again."""
+    return isinstance(cls, type) and {"__add__", "backward"} <= vars(cls).keys() and _root(cls) not in LIBRARIES
 
 
 def _functions_of(thing: Any) -> Iterator[types.FunctionType]:

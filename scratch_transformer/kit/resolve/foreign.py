@@ -56,6 +56,7 @@ MOST_DEEP = 3
 NOT_WRITTEN = "not written yet"
 BREAKS_OFF = "its file breaks off behind its constructor"
 NOT_ALONE = "a piece of a loop: it is given {}"
+GIVES_BACK = "it gives back its {} as it is"
 TAKEN = "an import of the same name has taken its place"
 NO_VALUES = "it gives the weights of attention, and weighs nothing by them"
 GIVEN_PARTS = "a piece: it is given {}, and is judged in what gives it that"
@@ -271,8 +272,11 @@ def _why(thing: Any, depth: int) -> str:
             return NOT_WRITTEN
         if left := attributes.left_to_heirs(thing):
             return f"abstract: what inherits from it has the {left} that it calls"
+        if isinstance(forward, Function) and (given := _given_back(forward)):
+            return GIVES_BACK.format(given[0])
         is_told = any("num_layers" in settings_of(name) or WIDTHS.search(name) for name in _parameters(thing))
-        if "MLP" in thing.__name__ and is_told:
+        widths = (p.name for p in as_written(thing) if p.kind is p.VAR_POSITIONAL and p.name != "args")
+        if "MLP" in thing.__name__ and (is_told or any(widths)):  # MLP(*dims)
             return "a network of any number of layers"
     elif isinstance(thing, type) and any("neuron" in getattr(one, "__name__", "").lower() for one in leads_to(thing)):
         return "made of single neurons"
@@ -426,10 +430,14 @@ PART = re.compile(rf"{STANDS_FOR.pattern}|norm|block|layer|att|feed|encod", re.I
 
 def _stands_for_a_part(name: str, forward: Any) -> bool:
     """Whether what has the name of a part gives back what it is given: class DummyLayerNorm, to be written later."""
+    return bool(_given_back(forward) == [one.arg for one in forward.args.args[1:2]] and PART.search(name))
+
+
+def _given_back(forward: Any) -> list[str]:
+    """The one of its arguments that a forward gives back as it is, and does nothing else; [] if it computes."""
     body = [one for one in forward.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-    given = [one.arg for one in forward.args.args[1:2]]
-    is_same = len(body) == 1 and isinstance(body[0], ast.Return) and isinstance(body[0].value, ast.Name)
-    return bool(is_same and [body[0].value.id] == given and PART.search(name))
+    value = body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
+    return [one.arg for one in forward.args.args[1:] if isinstance(value, ast.Name) and one.arg == value.id]
 
 
 def _leaves_out(node: ast.AST) -> bool:

@@ -154,6 +154,8 @@ def _of_method(name: str, function: Any, cls: Any, is_judged: bool = True) -> st
     called = " ".join(words(name))
     if BACKWARD.match(name) and as_module(cls) is not cls:
         return ""  # its gradients are compared
+    if name == "zero_grad":
+        return ""  # what a schedule around an optimizer hands on
     if re.search(rf"\b({STEPS_OF_TRAINING})\b", called) or _of_function(function):
         return TRAINS
     if name == "configure_optimizers":

@@ -47,8 +47,7 @@ def methods_of(cls: Any) -> Iterator[tuple[str, Any]]:
 
     And those that make a schedule of what they are told, and have nothing of the object.
     """
-    trains = isinstance(cls, type) and {"backward", "zero_grad"} & names_in(cls)
-    if not isinstance(cls, type) or is_module_class(cls) or (schedules.is_schedule(cls) and not trains):
+    if not isinstance(cls, type) or is_module_class(cls) or (schedules.is_schedule(cls) and not _trains(cls)):
         return
     for name, member in vars(cls).items():
         if not inspect.isfunction(member):
@@ -57,6 +56,11 @@ def methods_of(cls: Any) -> Iterator[tuple[str, Any]]:
         made = _without_self(member) if is_maker else _told_each(member, "self") if RATE.search(name) else None
         if made is not None:
             yield name, made
+
+
+def _trains(cls: type) -> bool:
+    """Whether a class takes gradients; one that hands zero_grad on to its optimizer leaves that to what calls it."""
+    return bool({"backward", "zero_grad"} & names_in(cls) - ({"zero_grad"} & vars(cls).keys()))
 
 
 def _without_self(method: Any) -> Any:

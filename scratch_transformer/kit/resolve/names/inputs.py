@@ -112,11 +112,14 @@ FILL = re.compile(
 FILLED = -1e9
 SEGMENT = re.compile(r"^seg(ment)?s?(x|label|id|ids|info|ind|inputs?|tokens|mask)?$|tokentype|segmentlabel|sentenceids")
 """Which of two sentences a token is of, as BERT is told."""
-CAUSAL_FLAGS = ("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive")
+CAUSAL_FLAGS = (
+    *("causal", "iscausal", "usecausal", "causalmask", "usecausalmask", "autoregressive"),
+    *("maskfuture", "futuremask", "usefuturemask", "hidefuture"),
+)
 """Flags of a constructor or a forward, False by default, with which the future is hidden."""
 
 
-ALONE = ("usemask", "applymask", "masked", "maskfuture", "lookahead", "hidefuture")
+ALONE = ("usemask", "applymask", "masked", "lookahead")
 """The same, where nothing takes a mask that they might be about."""
 OF_MASKED = ("mask", "masking", "ismask", "ismasked", "withmask", "hasmask", "domask", "isdecoder", "indecoder")
 """The same of a constructor: a forward may be given False in place of a mask."""

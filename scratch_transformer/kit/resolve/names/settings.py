@@ -189,6 +189,7 @@ RULES: tuple[tuple[tuple[set[str], ...], set[str], tuple[str, ...]], ...] = (
     (({"warmup"},), {"ratio", "lr"}, ("warmup",)),
     (({"batch"}, {"size", "max", "maximum"}), {"norm", "first"}, ("batch",)),
     (({"pad", "padding"}, {"id", "idx", "ind", "index", "token", "value", "symbol"}), set(), ("pad",)),
+    (({"pad", "padding"}, {"vocab", "vocabulary"}), SIZE | LENGTH | COUNT | {"multiple", "to"}, ("pad",)),
     (({"kv"}, {"head", "heads", "group", "groups"}), SIZE, ("num_kv_heads",)),
     (({"key", "value"}, {"head", "heads"}), SIZE, ("num_kv_heads",)),
     (({"query"}, {"group", "groups"}), SIZE, ("num_kv_heads",)),
