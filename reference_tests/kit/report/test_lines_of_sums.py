@@ -123,3 +123,28 @@ def test_a_norm_that_is_not_called_one_is_found_by_its_class(layer):
 ])  # fmt: skip
 def test_a_norm_whose_output_is_not_kept(old, new, line, layer):
     assert place("B14", "", layer(old, new)).line == line
+
+
+AROUND_LAYERS = """
+class Model(nn.Module):
+    def __init__(self, words, width, heads, p):
+        super().__init__()
+        self.table_of_x, self.layer = nn.Embedding(words, width), Layer(width, heads, p)
+        self.last_norm = nn.LayerNorm(width)
+    def encode(self, x):
+        x = self.table_of_x(x)
+        x = self.layer(x)
+        x = self.last_norm(x)
+        return x
+    def forward(self, x):
+        return self.encode(x)
+"""
+
+
+def test_the_norm_of_a_sublayer_is_in_the_layer_and_not_what_gives_its_model_the_same_variable(tmp_path, monkeypatch):
+    named = LAYER.replace("self.n1", "self.norm1").replace("self.n2", "self.norm2")
+    (tmp_path / "layer_of_sums_in_a_model.py").write_text(named + AROUND_LAYERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = place("B3", "", importlib.import_module("layer_of_sums_in_a_model").Model)
+    assert found.line == 13
+    del sys.modules["layer_of_sums_in_a_model"]

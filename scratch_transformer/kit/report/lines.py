@@ -21,7 +21,17 @@ from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS, OF_NETWORK
 from scratch_transformer.kit.report import handed, kept, numbers, scales, sums, unpassed
 from scratch_transformer.kit.report.fixes import fixed, repeated
 from scratch_transformer.kit.report.patterns import AT_LAST, OF_FORMS, OF_NORMS, OTHERWISE, PATTERNS
-from scratch_transformer.kit.report.rooms import MERGES, Room, head_of, in_order, rooms_of, silent, texts, tree_of_lines
+from scratch_transformer.kit.report.rooms import (
+    MERGES,
+    Room,
+    has_sublayers,
+    head_of,
+    in_order,
+    rooms_of,
+    silent,
+    texts,
+    tree_of_lines,
+)
 from scratch_transformer.kit.syntax import nodes_in
 
 AROUND = 2
@@ -256,8 +266,8 @@ def _patterns(id: str, form: str, target: Any, definitions: Iterable[Any]) -> li
     if is_named:
         words = {"name": form.rpartition(".")[2], "form": re.escape(form), "side": side}
         usual = (*(pattern.format(**words) for pattern in OF_NAMES.get(id, ())), *usual)
-    if id in OF_NORMS and (norms := sums.made_of(target, sums.NORM)):  # self.n1, which no name tells
-        usual = (rf"({'|'.join(map(re.escape, sorted(norms)))})(\.forward)?\(", *usual)
+    if id in OF_NORMS and has_sublayers(target) and (norms := _attributes_made_of(target, sums.NORM)):
+        usual = (rf"({'|'.join(map(re.escape, norms))})(\.forward)?\(", *usual)  # self.n1, which no name tells
     tables = _tables_of_words(definitions) if (id, form) == ("E2", "not scaled") else []
     first = (rf"({'|'.join(map(re.escape, tables))})\(",) if tables else ()  # self.lut, which no name tells
     return [*filter(None, (*first, OF_FORMS.get((id, form)), *usual))]
@@ -382,8 +392,14 @@ def _begin(number: int, room: Room) -> int:
 
 def _tables_of_words(definitions: Iterable[Any]) -> list[str]:
     """The attributes that get an nn.Embedding, but for what is called positions, segments or types."""
-    found = set().union(*(sums.made_of(one, r"(^|\.)Embedding$") for one in definitions if isinstance(one, type)))
-    return sorted(name for name in found if name.startswith("self.") and not re.search("(?i)pos|seg|type", name))
+    found = {name for one in definitions for name in _attributes_made_of(one, r"(^|\.)Embedding$")}
+    return sorted(name for name in found if not re.search("(?i)pos|seg|type", name))
+
+
+def _attributes_made_of(definition: Any, called: str) -> list[str]:
+    """self.n1, of a class that makes it of what is called so; not the variables that get what it gives."""
+    found = sums.made_of(definition, called) if isinstance(definition, type) else set()
+    return sorted(name for name in found if name.startswith("self."))
 
 
 def excerpt(text: str, line: int, several: int = 1) -> tuple[int, list[str]]:

@@ -82,6 +82,11 @@ def _is_no_layer(room: Room) -> bool:
     return not ("norm" in code and re.search("att|sublayer|mha", code))
 
 
+def has_sublayers(definition: Any) -> bool:
+    """Whether the code of a class, or a function, puts sublayers and norms together itself."""
+    return not all(map(_is_no_layer, rooms_of(definition)))
+
+
 def _is_no_norm(room: Room) -> bool:
     """Sorts norms first."""
     code = "\n".join(room.lines)
