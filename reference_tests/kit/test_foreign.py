@@ -484,3 +484,25 @@ def test_what_gives_something_back_and_what_has_any_number_of_layers_is_none():
 
 def test_a_tensor_type_of_torch_is_no_tensor_of_the_learners():
     assert foreign.of_own_tensors(count_bytes) == ""
+
+
+def norm(config):
+    return nn.RMSNorm(config["width"]) if config["without_mean"] else nn.LayerNorm(config["width"])
+
+
+def make_norm(config):
+    if config["without_mean"]:
+        made = nn.RMSNorm(config["width"])
+    else:
+        return nn.LayerNorm(config["width"])
+    return made
+
+
+def layer_norm(config):
+    return nn.LayerNorm(config["width"]) if config["is_last"] else nn.LayerNorm(config["width"], bias=False)
+
+
+def test_what_makes_a_module_of_one_of_several_classes_is_none_of_them():
+    assert foreign.why_not(norm) == "it chooses between RMSNorm and LayerNorm"
+    assert sorted(foreign.why_not(make_norm).split()[-3::2]) == ["LayerNorm", "RMSNorm"]
+    assert foreign.why_not(layer_norm) == ""

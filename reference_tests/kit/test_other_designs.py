@@ -731,7 +731,20 @@ def test_a_design_that_is_an_option_is_not_what_it_is_of():
         def forward(self, x, alibi_bias=None):
             return x + self.slopes
 
+    class Routed(nn.Module):
+        def __init__(self, d_model, n_experts=None):
+            super().__init__()
+            self.router = None if n_experts is None else nn.Linear(d_model, n_experts)
+
+        def forward(self, x):
+            return x
+
+    class Always(Routed):
+        def __init__(self, d_model, n_experts=None):
+            super().__init__(d_model, n_experts or 4)
+
     assert (design_of(Classifier), "ALiBi" in design_of(Biased)) == ("", True)
+    assert (design_of(Routed), "experts" in design_of(Always)) == ("", True)
 
 
 NORMS = """

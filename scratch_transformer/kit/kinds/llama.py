@@ -44,10 +44,14 @@ NO_TURN: dict[str, dict[str, Any]] = {"no rotary positions": {"rotary": "none"}}
 
 
 def only(mistakes: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that are mistakes today; x + norm(f(x)) is none with RMSNorm, and tried so first."""
+    """Those that are mistakes today; x + norm(f(x)) is none with RMSNorm, and tried so first.
+
+    Embeddings as they are, or times √d_model, are designs; other scales are not.
+    """
     known = (id for id in mistakes if id.partition(":")[0] not in (*DESIGNS_TODAY, "B8"))
     more = ("B3:as in OLMo 2, with RMSNorm: a design",) if "B3:" in mistakes else ()
-    return tuple(dict.fromkeys((*more, *known)))
+    scales = ("E2:divided by √d_model", "E2:plus √d_model") if "E2" in mistakes else ()
+    return tuple(dict.fromkeys((*more, *known, *scales)))
 
 
 # ---- Attention ----
@@ -165,7 +169,7 @@ LLAMA = Kind(
     defaults={**SIZES, "num_layers": 2, "max_len": 20, "vocab_size": 11, "rope_base": BASE},
     build=lambda settings, recipe: stacks.DecoderOnly(dict(settings), recipe),
     probes=gpt_probes,
-    mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, "B18")),
+    mistakes=only((*TURNING, *GATED_MISTAKES, *CAUSAL_LAYER_MISTAKES, *CAUSAL_MISTAKES, *STACK_MISTAKES, "B18", "E2")),
     designs=combined(HEADS, FINAL, POSITIONS, SCALED, NORMALIZED, OF_TWO, NORMS, FEEDS, QUERY_NORM),
     full={"gated": True, "qk_norm": True, "final_norm": True, "positions": "learned", "embedding_norm": True},
     oracle=builtin_gpt,

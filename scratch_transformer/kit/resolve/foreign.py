@@ -58,6 +58,7 @@ BREAKS_OFF = "its file breaks off behind its constructor"
 NOT_ALONE = "a piece of a loop: it is given {}"
 GIVES_BACK = "it gives back its {} as it is"
 TAKEN = "an import of the same name has taken its place"
+CHOOSES = "it chooses between {}"
 NO_VALUES = "it gives the weights of attention, and weighs nothing by them"
 GIVEN_PARTS = "a piece: it is given {}, and is judged in what gives it that"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
@@ -85,6 +86,7 @@ NOTHING = (
     OF_ITS_MODEL,
     READS,
     SAID.partition("{")[0],
+    CHOOSES.partition("{")[0],
     *(said.partition("{")[0] for said in (NOT_ALONE, NOT_INSTALLED, HANDS_ON, GIVEN_PARTS, LISTS, STANDARDIZES)),
 )
 """How the reasons begin for which there is nothing to judge."""
@@ -324,7 +326,7 @@ ONE_FEATURE = re.compile(r"unsqueeze\((dim=)?(-1|2)\)|\[(:, :|\.\.\.), None\]")
 def _of_maker(tree: Any, thing: Any) -> str:
     """What makes a module and is told nothing of its sizes: build_transformer(share_embeddings=True).
 
-    Or what makes anything, of a class that it is given: build(model_class, **sizes).
+    Or what makes anything, of a class that it is given: build(model_class, **sizes). Or one of several: norm(config).
     """
     own = [node for node in _own(tree) if isinstance(node, ast.Assign)]
     made = {ast.unparse(target): node.value for node in own for target in node.targets}
@@ -333,11 +335,19 @@ def _of_maker(tree: Any, thing: Any) -> str:
     names = {parameter.name for parameter in as_written(thing)}
     if values and all(isinstance(v, ast.Call) and _is_of_what_is_given(v, tree, names) for v in values):
         return "it makes what it is given the class of"
+    ends = [end for value in values for end in _ends(value)]
+    classes = [meant_by(ast.unparse(v.func), namespace_of(thing)) if isinstance(v, ast.Call) else None for v in ends]
+    is_maker = all(is_module_class(cls) for cls in classes)
+    if is_maker and len(set(classes)) > 1:
+        return CHOOSES.format(" and ".join(dict.fromkeys(cls.__name__ for cls in classes if cls is not None)))
     if not all(map(_tells_no_size, as_written(thing))):
         return ""
-    classes = [namespace_of(thing).get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values]
-    is_maker = all(is_module_class(cls) for cls in classes)
     return "it makes a model of sizes that are written in" if classes and is_maker else ""
+
+
+def _ends(value: ast.expr) -> list[ast.expr]:
+    """What an expression may come to: A() if flag else B()."""
+    return [*_ends(value.body), *_ends(value.orelse)] if isinstance(value, ast.IfExp) else [value]
 
 
 def _is_of_what_is_given(call: ast.Call, tree: Any, names: set[str]) -> bool:

@@ -6,7 +6,7 @@ import inspect
 import re
 from typing import Any
 
-from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in
+from scratch_transformer.kit.definitions import is_module_class, leads_to, names_in, source_of
 
 BEFORE_AND_AFTER = "a norm before and one after every sublayer"
 OF_EXPERTS = "a mixture of experts"
@@ -84,9 +84,11 @@ def of_parts(thing: Any) -> str:
 
 
 def _options_off(thing: Any) -> list[str]:
-    """What it may be told to do, and is not unless it is told: alibi=False."""
+    """What it may be told to do, and is not unless it is told: alibi=False; n_experts=None, where it asks for that."""
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [parameter.name.lower() for parameter in parameters if parameter.default is False]
+    code = source_of(thing)
+    asked = [p.name for p in parameters if p.default is None and re.search(rf"\b{p.name} is (not )?None\b", code)]
+    return [name.lower() for name in (*asked, *(p.name for p in parameters if p.default is False))]
