@@ -1,5 +1,6 @@
 """What has the name of a part of a Transformer and is none is said to be so, in one line."""
 
+import ast
 import itertools
 import linecache
 
@@ -291,7 +292,7 @@ def report(tmp_path_factory):
         "SentenceEmbedding (it needs a file or a vocabulary that is not there: sentences.pt)",
         "InputEmbedding (it needs a_package_nobody_has, which is not installed)",
         "TransformerBlock (it needs flax, which is not installed)",
-        "PositionEmbedding (of images: h, w = x.shape[-2:])",
+        f"PositionEmbedding (of images: {ast.unparse(ast.parse('h, w = x.shape[-2:]'))})",  # as this Python writes it
     ],
 )
 def test_it_is_said_why_something_is_no_component(report, said):

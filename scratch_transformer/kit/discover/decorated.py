@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import sys
 import types
 from collections.abc import Collection
 from typing import Any
@@ -99,6 +100,8 @@ AGAIN = re.compile(
     r"\balready\b.*\b(registered|exists|defined|taken)|\bduplicate\b|registered (already|twice)", re.IGNORECASE
 )
 """What a registry says of a name that it has, as of a class of a file that is run a second time."""
+AT_DEFINITION = sys.version_info < (3, 11)
+"""Whether what a decorator does is said to be done at the line of the definition, and not at its own."""
 
 
 def without_one_at(node: ast.stmt, lines: Collection[int], again: ast.Module | None = None) -> tuple[str, int]:
@@ -109,9 +112,11 @@ def without_one_at(node: ast.stmt, lines: Collection[int], again: ast.Module | N
     """
     every = [ast.unparse(one) for other in (_decorated(again) if again else ()) for one in other.decorator_list]
     for one in _decorated(node):
+        is_there = AT_DEFINITION and one.lineno in lines and len(one.decorator_list) == 1
         for decorator in one.decorator_list:
             is_first = every.count(ast.unparse(decorator)) == 1
-            if decorator.lineno in lines and (is_first if again else not isinstance(one, ast.ClassDef)):
+            is_at = is_there or decorator.lineno in lines
+            if is_at and (is_first if again else not isinstance(one, ast.ClassDef)):
                 one.decorator_list.remove(decorator)
                 name = decorator.func if isinstance(decorator, ast.Call) else decorator
                 return ast.unparse(name), decorator.lineno
