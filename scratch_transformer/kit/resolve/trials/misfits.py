@@ -31,6 +31,7 @@ from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.inputs import input_of, is_mask
 from scratch_transformer.kit.resolve.names.settings import EITHER, is_setting, settings_of
 from scratch_transformer.kit.resolve.names.words import plain
+from scratch_transformer.kit.resolve.trials import untold
 from scratch_transformer.kit.resolve.trials.mask_search import with_required_masks
 
 SIZES = ((2, 5, 30, 3), (3, 7, 44, 4), (5, 4, 42, 6))
@@ -77,7 +78,8 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     told = (None, *LONGER) if _is_told_of(thing, {"max_len", "batch"}) else (None,)
     written = source_of(thing)  # type: ignore[arg-type]
     is_grouped = _is_told_of(thing, {"num_kv_heads"}) and re.search(r"kv|group", written.lower())
-    sizes = [(*size, group) for size in SIZES for group in (_groups(size[-1]) if is_grouped else (0,))]
+    apart = [size for size in SIZES if size[-1] != untold.sizes(thing).get("num_heads")]  # with those it would fit
+    sizes = [(*size, group) for size in apart for group in (_groups(size[-1]) if is_grouped else (0,))]
     for (samples, length, width, heads, groups), longer in itertools.product(sizes, told):
         of_these = {} if longer is None else {"max_len": length - longer, "batch": samples}
         settings = _settings(kind, width, heads) | of_these
@@ -96,10 +98,11 @@ def finding(thing: Any, kind: Kind, library: Library, error: BaseException | Non
     if None in _calls(thing, kind, library, settings, _inputs(kind, 2, length, settings)):
         return None  # what is called like a head's width is the tokens'
     if _fits_by_default(thing, kind) or _fits_its_part(thing, kind, library):
-        untold = next((f"{part.__name__}()" for part in _told_nothing(thing)), "")
-        said = f"{untold} is told nothing, and has the sizes of its own defaults; with others the shapes do not fit"
-        found = Finding(MISTAKES["B29"], f"{said}: {in_one_line(first)}.", untold)
-        return (found, first) if untold else None
+        part = next((f"{part.__name__}()" for part in _told_nothing(thing)), "")
+        said = f"{part} is told nothing, and has the sizes of its own defaults; with others the shapes do not fit"
+        found = Finding(MISTAKES["B29"], f"{said}: {in_one_line(first)}.", part) if part else None
+        found = found or untold.finding(thing, first)
+        return (found, first) if found is not None else None
     code = code_at(*_place(first, thing))
     unequal = checked.failed(first)
     text, what = (unequal, "do not pass its own check") if unequal else (in_one_line(first), "do not fit")
