@@ -209,8 +209,9 @@ def _of_heads(made: nn.Module, settings: Mapping[str, Any], is_attention: bool) 
         h = next((n for n in own if 1 < n < q and q % n == 0 and n not in (E, settings.get("d_ff"))), 0)
         return {"num_heads": h, "d_k": q // h} if h and k == q else {}
     found = {} if q == E else {"d_k": q // h}
-    shared = {"num_kv_heads": k * h // q} if k == v < q and q % k == 0 and (k * h) % q == 0 else {}
-    return found | shared
+    is_told_fewer = settings.get("num_kv_heads", h) != h  # by a config of which another flag says: all have their own
+    is_shared = k == v and q % k == 0 and (k * h) % q == 0 and (k < q or (k == q and is_told_fewer))
+    return found | ({"num_kv_heads": k * h // q} if is_shared else {})
 
 
 def _owner(name: str, made: nn.Module) -> str:
