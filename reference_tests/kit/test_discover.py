@@ -108,6 +108,13 @@ def test_placeholders_can_be_named_but_not_called():
         missing.rearrange("b t d -> b d t")
 
 
+def test_a_vocabulary_of_an_absent_package_has_its_size_and_no_words():
+    vocabulary = placeholders.Missing("tiktoken").get_encoding("gpt2")
+    assert (vocabulary.n_vocab, vocabulary.eot_token) == (50257, 50256)
+    with pytest.raises(placeholders.NotInstalled, match="pip install tiktoken"):
+        vocabulary.encode("a text")
+
+
 # ---- In the child process ----
 
 TROUBLES = {

@@ -326,9 +326,59 @@ class SmoothLoss(nn.Module):
         return nn.functional.cross_entropy(logits, target, label_smoothing=0.1)
 
 
+class Modulated(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.norm, self.adaLN = nn.LayerNorm(d_model), nn.Linear(d_model, 2 * d_model)
+
+    def forward(self, x, condition):
+        scale, shift = self.adaLN(condition)[:, None].chunk(2, -1)
+        return self.norm(x) * (1 + scale) + shift
+
+
+class TimeEmbedding(nn.Module):
+    def forward(self, t):
+        frequencies = 10000.0 ** -(torch.arange(8) / 8)
+        return torch.cat([(t[:, None] * frequencies).sin(), (t[:, None] * frequencies).cos()], -1)
+
+
+class Capped(nn.Module):
+    def __init__(self, d_model, logit_softcap=15.0):
+        super().__init__()
+        self.head, self.softcap = nn.Linear(d_model, 50), logit_softcap
+
+    def forward(self, x):
+        return self.softcap * torch.tanh(self.head(x) / self.softcap)
+
+
+class Uncapped(Capped):
+    def __init__(self, d_model, logit_softcap=None):
+        super().__init__(d_model, logit_softcap)
+        self.caps = logit_softcap is not None
+
+    def forward(self, x):
+        return super().forward(x) if self.caps else self.head(x)
+
+
+class Weighed(nn.Module):
+    def __init__(self, num_layers):
+        super().__init__()
+        self.resid_lambdas = nn.Parameter(torch.ones(num_layers))
+
+    def forward(self, x, layers):
+        for weight, layer in zip(self.resid_lambdas, layers, strict=True):
+            x = layer(weight * x)
+        return x
+
+
 @pytest.mark.parametrize(
     "thing, words",
     [
+        (Modulated, "(adaLN)"),
+        (TimeEmbedding, "a diffusion"),
+        (Capped, "(soft-capping)"),
+        (Uncapped, ""),
+        (Weighed, "numbers weigh"),
         (FocalLoss, "than cross-entropy"),
         (SmoothLoss, ""),
         (AttentionPool, "(pooling)"),

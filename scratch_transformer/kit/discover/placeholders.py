@@ -32,7 +32,7 @@ class Missing:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        found = familiar.named(name, self.package)
+        found = _known(name, self.package)
         return Missing(self.package, self.why) if found is None else found
 
     def __getitem__(self, key: Any) -> Missing:
@@ -53,6 +53,24 @@ class Missing:
         raise NotInstalled(self.package, self.why, self)
 
 
+WORDS = {"gpt2": 50257, "r50k_base": 50257, "p50k_base": 50281, "cl100k_base": 100277, "o200k_base": 200019}
+
+
+class Vocabulary(Missing):
+    """What tiktoken.get_encoding("gpt2") gives: how many words it has, everybody knows; what they are, it alone."""
+
+    def __init__(self, name: str = "gpt2", *given: Any, **options: Any) -> None:
+        super().__init__("tiktoken")
+        n = WORDS.get(name, WORDS["cl100k_base"])
+        self.__dict__.update(name=name, n_vocab=n, max_token_value=n - 1, eot_token=min(n - 1, 100257))
+
+
+def _known(name: str, package: str) -> Any:
+    """What stands in for a name of an absent package, where everybody knows what it is; else None."""
+    is_vocabulary = package == "tiktoken" and name in ("get_encoding", "encoding_for_model")
+    return Vocabulary if is_vocabulary else familiar.named(name, package)
+
+
 def stand_in(
     node: ast.Import | ast.ImportFrom, error: Exception, module: types.ModuleType, own: str, names: Iterable[str]
 ) -> None:
@@ -67,7 +85,7 @@ def stand_in(
         elif alias.name != "*":
             known = getattr(sys.modules.get(f"{node.module}"), alias.name, None)
             missing = _missing(alias.name, package, own, node, error)
-            setattr(module, alias.asname or alias.name, known or familiar.named(alias.name, package) or missing)
+            setattr(module, alias.asname or alias.name, known or _known(alias.name, package) or missing)
     for name in names:
         setattr(module, name, _missing(name, package, own, node, error))
 

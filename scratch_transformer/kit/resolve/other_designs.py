@@ -56,6 +56,13 @@ DESIGNS: dict[str, tuple[str, ...]] = {
         r"^returns?_to_go$|^rtgs?$",
         r"^actions?$",
     ),
+    "norms that a condition scales and shifts (adaLN)": (
+        r"^ada_?(ln|(layer_?|rms_?)?norm)|adaptive_?(layer_?|rms_?)?norm|^ada_?ln_?(zero|modulation)",
+        r".",
+    ),
+    "embeddings of the steps of a diffusion": (r"^time_?(step)?s?_?emb|^diffusion_?step_?emb", r"freq|^sin$"),
+    "scores that are capped by tanh (soft-capping)": (r"soft_?cap|logits?_?cap", r"^tanh$"),
+    "residuals that learned numbers weigh": (r"resid(ual)?_?(lambda|scale|weight|alpha)s$|^x0_lambdas$", r"."),
     RECURRENT: (r"rwkv|^wkv|(time|channel)_mix|retention|ret_?net", r"."),
 }
 """Words for each -> what its code has a name like, and a second one."""
