@@ -495,3 +495,96 @@ def test_a_list_of_caches_has_a_place_for_each_layer_and_none_for_each_sentence(
             text.replace("0 if kv_caches[0] is None else kv_caches[0][0].shape[-2]", "0"), tmp_path, ["GPT"]
         )
     assert result["GPT"].severe == ["K1"], result["GPT"]
+
+
+SIDE_BY_SIDE = """
+from dataclasses import dataclass
+
+
+class CausalSelfAttention(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        assert d_model % num_heads == 0, "d_model must be a multiple of num_heads"
+        self.h = num_heads
+        self.qkv, self.out = nn.Linear(d_model, 3 * d_model), nn.Linear(d_model, d_model)
+
+    def forward(self, x, cache=None):
+        q, k, v = (y.unflatten(-1, (self.h, -1)).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        if cache is not None:
+            k, v = torch.cat((cache[0], k), dim=2), torch.cat((cache[1], v), dim=2)
+        mask = torch.ones(x.shape[1], k.shape[2], device=x.device).tril(HIDDEN).bool()
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(y.transpose(1, 2).flatten(2)), k, v
+
+
+@dataclass
+class Kept:
+    x: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+
+
+class Block(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff):
+        super().__init__()
+        self.attention = CausalSelfAttention(d_model, num_heads)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.ffn = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+
+    def forward(self, x, cache=None):
+        y, k, v = self.attention(self.norm1(x), cache)
+        x = x + y
+        return Kept(x + self.ffn(self.norm2(x)), k, v)
+
+
+class GPT(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers, max_len):
+        super().__init__()
+        self.embedding, self.positions = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.blocks = nn.ModuleList([Block(d_model, num_heads, d_ff) for _ in range(num_layers)])
+        self.norm, self.head = nn.LayerNorm(d_model), nn.Linear(d_model, vocab_size)
+"""
+FILLED_IN = """
+    def forward(self, tokens, cache: list | None = None, pos_in_sequence: int = 0):
+        places = torch.arange(START, START + tokens.shape[1], device=tokens.device)
+        x = self.embedding(tokens) + self.positions(places)
+        for i, block in enumerate(self.blocks):
+            out = block(x, cache[i] if isinstance(cache, list) else None)
+            x = out.x
+            if isinstance(cache, list):
+                cache[i] = [out.k, out.v]
+        return self.head(self.norm(x)), pos_in_sequence + tokens.shape[1]
+"""
+IN_AN_OBJECT = """
+    def forward(self, tokens, kv_caches: list[tuple[torch.Tensor, torch.Tensor]] | None = None):
+        offset = kv_caches[0][0].shape[-2] if kv_caches else 0
+        x, kept = self.embedding(tokens) + self.positions(torch.arange(START, START + tokens.shape[1])), []
+        for i, block in enumerate(self.blocks):
+            out = block(x, kv_caches[i] if kv_caches else None)
+            x = out.x
+            kept.append((out.k, out.v))
+        return Output(self.head(self.norm(x)), kept)
+
+
+@dataclass
+class Output:
+    logits: torch.Tensor
+    kv_caches: list[tuple[torch.Tensor, torch.Tensor]]
+"""
+
+
+@pytest.mark.parametrize("name", ["CausalSelfAttention", "Block"])
+@pytest.mark.parametrize("hidden, ids", [("k.shape[2] - x.shape[1]", []), ("0", ["K1"])])
+def test_keys_and_values_that_come_side_by_side_are_passed_on_together(name, hidden, ids, tmp_path):
+    result = check_text(SIDE_BY_SIDE.replace("HIDDEN", hidden), tmp_path, ["CausalSelfAttention", "Block"])[name]
+    assert [*result.severe, *result.inherited] == ids, result
+    assert ids or any("token by token" in note for note in result.notes), result
+
+
+@pytest.mark.parametrize("forward, place", [(FILLED_IN, "pos_in_sequence"), (IN_AN_OBJECT, "offset")])
+@pytest.mark.parametrize("start, ids", [("", []), ("0", ["P7"])])
+def test_the_caches_of_all_layers_are_a_list_that_is_filled_or_come_in_an_object(forward, place, start, ids, tmp_path):
+    text = SIDE_BY_SIDE.replace("HIDDEN", "k.shape[2] - x.shape[1]") + forward.replace("START", start or place)
+    result = check_text(text, tmp_path, ["GPT"])["GPT"]
+    assert [id for id in result.severe if id != "B32"] == ids, result
+    assert ids or any("token by token" in note for note in result.notes), result

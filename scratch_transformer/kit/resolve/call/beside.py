@@ -23,6 +23,7 @@ POSITIONS = re.compile(
 )
 START = re.compile(
     r"^start$|start(pos|ing|position|idx)|^offset$|posoffset|positionoffset|(cur|current|past|cache|kv)(pos|len|length|position)$|^startat$|^t0$"
+    r"|^pos(ition)?in(seq|sequence)$"
 )
 TABLE = re.compile(
     r"freq|cis$|^cos|cos$|^sin|sin$|cossin|sincos|rope|rotary|rotation|rotmat|positionembeddings?$|^posemb|angles?$|complex$|thetas$"

@@ -186,14 +186,23 @@ def _piece(plan: Plan, inputs: Mapping[str, Any], begin: int, length: int) -> It
 def _kept(returned: Any, count: int = 1) -> Any:
     """What is to be passed on: the last of what was returned that is neither a number nor the output.
 
-    count: of keys and values apart, the last two.
+    Keys and values that are returned one beside the other are passed on as two. count: of keys and values apart, the
+    last two.
     """
-    if isinstance(returned, Mapping):
-        return next((value for name, value in returned.items() if RETURNED.search(plain(str(name)))), None)
     if isinstance(returned, (tuple, list)) and len(returned) > 1:
         kept = [one for one in returned[1:] if one is not None and not isinstance(one, (int, float))]
         held = [one for one in kept if not isinstance(one, Tensor)]
         if count > 1 and not held:
             return tuple(kept[-count:]) if len(kept) >= count else None
+        if not held and len(kept) == 2 and kept[0].dim() > 2 and kept[0].shape == kept[1].shape:
+            return tuple(kept)
         return next(iter([*reversed(held), *reversed(kept)]), None)
-    return getattr(returned, "past_key_values", None)
+    return _named(returned if isinstance(returned, Mapping) else getattr(returned, "__dict__", {}))
+
+
+def _named(fields: Mapping[Any, Any]) -> Any:
+    """What is kept, by its name in a dictionary or object that was returned: kv_caches, or k and v."""
+    said = {plain(str(name)): value for name, value in fields.items()}
+    whole = next((value for name, value in said.items() if RETURNED.search(name)), None)
+    halves = [next((v for n, v in said.items() if half.fullmatch(n)), None) for half in (KEYS, VALUES)]
+    return tuple(halves) if whole is None and all(one is not None for one in halves) else whole

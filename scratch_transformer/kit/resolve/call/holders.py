@@ -1,4 +1,4 @@
-"""Caches that are objects: of a class of the learner's own, one or one for every layer, or dictionaries that fill."""
+"""Caches that are objects: of a class of the learner's own, one or one for every layer, or dictionaries or a list that fill."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def makers(made: nn.Module, parameter: inspect.Parameter, settings: Mapping[str,
     if not said or re.search(r"dict", said, re.IGNORECASE):
         yield dict
     if count and (not said or SEVERAL.search(said)):
+        yield lambda: [None] * count  # to be put in: cache[i] = (k, v)
         yield partial(_empty_each, count)
 
 
