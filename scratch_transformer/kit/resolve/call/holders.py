@@ -1,4 +1,4 @@
-"""Caches that are objects: of a class of the learner's own, one or one for every layer, or dictionaries or a list that fill."""
+"""Caches that are objects: of a learner's own class, one or one for every layer, or lists or dictionaries that fill."""
 
 from __future__ import annotations
 
