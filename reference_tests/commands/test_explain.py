@@ -46,6 +46,7 @@ from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
 from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, NO_EPS, OF_PLACES, OF_RMS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.paths import OF_LENT_LAYERS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
+from scratch_transformer.kit.mistakes.training import OF_THE_SOURCE
 
 OF_OTHER_FORMS = {
     "A1": {AS_IN_T5, WRITTEN_IN},
@@ -76,6 +77,7 @@ OF_OTHER_FORMS = {
     "P4": {IN_A_BATCH},
     "P13": {NO_POSITIONS},
     "R9": {FIRST_ROWS},
+    "T5": {OF_THE_SOURCE},
     "P5": {TOLD_DEVICE},
 }
 """What a mistake may be, that no change of the reference makes."""

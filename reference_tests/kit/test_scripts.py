@@ -4,6 +4,7 @@ import pytest
 
 from reference_tests.kit.learners.checked import reported
 from scratch_transformer.kit.judge.scripts import read
+from scratch_transformer.kit.mistakes.training import OF_THE_SOURCE
 
 SEQ2SEQ = """
 import torch
@@ -447,3 +448,38 @@ def test_a_mask_that_is_filled_up_is_no_sentence():
     kept = VOCABULARY + "\ndef mask_of(ids, n):\n    mask = [True] * len(ids) + [0] * (n - len(ids))\n    return mask\n"
     assert [found.id for found in read(kept)] == []
     assert [found.id for found in read(kept.replace("mask = ", "ids = "))] == ["T5"]
+
+
+TWO_LANGUAGES = """
+def train(config, loader, tokenizer_src, tokenizer_tgt):
+    model = Transformer(tokenizer_src.get_vocab_size(), tokenizer_tgt.get_vocab_size())
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    PAD
+    criterion = nn.CrossEntropyLoss(ignore_index=IGNORED, label_smoothing=0.1)
+    for batch in loader:
+        logits = model(batch["src"], batch["tgt"])
+        loss = criterion(logits.view(-1, tokenizer_tgt.get_vocab_size()), batch["label"].view(-1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+ASKED = "tokenizer_{}.token_to_id('[PAD]')"
+
+
+@pytest.mark.parametrize(("pad", "ignored"), [("", ASKED), (f"pad = {ASKED}", "pad"), ("", "{}_pad_id")])
+def test_a_loss_of_the_target_that_asks_the_source_for_its_padding(pad, ignored):
+    def text(side):
+        other = "tgt_pad_id = config.tgt_pad_id" if "_id" in ignored else ""
+        return TWO_LANGUAGES.replace("PAD", pad.format(side) or other or "pass", 1).replace(
+            "IGNORED", ignored.format(side)
+        )
+
+    assert [found.id for found in read(text("tgt"))] == []
+    (found,) = read(text("src"))
+    assert (found.id, found.function, found.form) == ("T5", "train", OF_THE_SOURCE)
+    assert " for the id of padding in the target, and not " in found.evidence
+
+
+def test_a_source_without_a_target_has_the_padding_of_both():
+    text = TWO_LANGUAGES.replace("PAD", "pass", 1).replace("IGNORED", ASKED.format("src"))
+    assert [found.id for found in read(text.replace("tokenizer_tgt", "tokenizer"))] == []

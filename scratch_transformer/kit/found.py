@@ -167,7 +167,7 @@ class Found:
             result = results.setdefault(
                 name, Result(name, where, SCRIPT, HARMLESS, what="Trains a model. Read, not run.")
             )
-            finding = Finding(MISTAKES[found.id], found.evidence, fix=found.fix)
+            finding = Finding(MISTAKES[found.id], found.evidence, found.form, fix=found.fix)
             result.mistakes.append(named(finding, source, found.line))
             if finding.severity == "mistake":
                 result.verdict = "mistake"

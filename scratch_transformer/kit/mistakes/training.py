@@ -5,6 +5,8 @@ from scratch_transformer.kit.kind import Mistake
 LOSS = "Vaswani et al. 2017, section 5.4"
 RATE = "Vaswani et al. 2017, section 5.3, equation 3"
 
+OF_THE_SOURCE = "the source's, which is as right where both have one id"
+"""A form of T5, as far as a text shows it."""
 LOGITS = """\
 import torch
 torch.manual_seed(0)
@@ -127,6 +129,7 @@ print("divided by all positions:", (total / len(target)).item())
         fix="ignore_index=tokenizer_tgt.token_to_id('[PAD]') in the loss, for targets.",
         source=LOSS,
         changes={"": {"counted": "other padding"}},
+        severities={OF_THE_SOURCE: "harmless"},
         demo=PADDED
         + """\
 print("right, padding 0 is ignored:", F.cross_entropy(logits, target, ignore_index=0).item())

@@ -21,13 +21,14 @@ from scratch_transformer.kit.judge.scripts import (
 )
 from scratch_transformer.kit.judge.scripts.flow import Script, parsed
 from scratch_transformer.kit.mistakes.construction import OF_CALLS
+from scratch_transformer.kit.mistakes.training import OF_THE_SOURCE
 
 
 @dataclass(frozen=True)
 class Read:
     """A mistake in a script. function: that it is in, "" for the file itself. line: from 1.
 
-    fix: in place of the mistake's own, where that does not fit.
+    fix: in place of the mistake's own, where that does not fit. form: of the mistake, if it is not as bad as others.
     """
 
     id: str
@@ -35,12 +36,14 @@ class Read:
     line: int
     evidence: str
     fix: str
+    form: str
 
 
 READERS = (
     (losses.softmaxed, ""),
     (losses.counting_padding, ""),
     (paddings.ignoring_another, ""),
+    (paddings.ignoring_the_sources, ""),
     (shifts.unshifted, ""),
     (shifts.unshifted_batches, shifts.ONE_LATER),
     (arguments.unknown, OF_CALLS),
@@ -59,6 +62,7 @@ READERS = (
     (accumulating.undivided, ""),
     (recording.needlessly, ""),
 )
+FORMS = {paddings.ignoring_the_sources: OF_THE_SOURCE}
 
 
 def read(text: str, others: Sequence[str] = ()) -> Iterator[Read]:
@@ -74,4 +78,4 @@ def read(text: str, others: Sequence[str] = ()) -> Iterator[Read]:
             function = script.function_of(node)
             if (id, function) not in seen:
                 seen.add((id, function))
-                yield Read(id, function, node.lineno, evidence, fix)
+                yield Read(id, function, node.lineno, evidence, fix, FORMS.get(find, ""))

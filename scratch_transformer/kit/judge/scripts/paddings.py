@@ -1,4 +1,6 @@
-"""T5 by reading: whether a loss ignores the id that its file pads with, where both are numbers that the text says."""
+"""T5 by reading: whether a loss ignores the id that its file pads with, where both are numbers that the text says; and
+whether it asks the source's tokenizer for that of the target.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,8 @@ REPLACED = re.compile(
     r"(label|target|tgt|trg|\by)\w*(\[[^\]\n]*==[^\]\n]*\] *=(?!=)|\.masked_fill)|DataCollator|where\("
 )
 """Of what may put another id in the place of padding."""
+SIDE, TARGETS = re.compile(r"(?i)(?<![a-z])(src|source)(?![a-z])"), ("tgt", "trg", "tar", "target")
+PADDING = re.compile(r"(?i)pad")
 LACKING = re.compile(r"- *len\(|pad|missing|remain|diff")
 """How many words a sentence is too short by."""
 FILLED = re.compile(r"(zeros|full|new_full|pad|repeat)$")
@@ -53,6 +57,23 @@ def ignoring_another(script: Script) -> Found:
             one, node = next(iter(padded.items()))
             said = f"line {node.lineno}: {line_of(script.text, node.lineno)}"
             yield "T5", call, f"It ignores the id {number}, and the file pads with {one} ({said})."
+
+
+def ignoring_the_sources(script: Script) -> Found:
+    """T5: ignore_index=tokenizer_src.token_to_id("[PAD]"), in a file that has a tokenizer of the target, too.
+
+    With both of one list of special tokens it is the same number.
+    """
+    for call in script.calls if not REPLACED.search(script.text) else ():
+        ignored = next((word.value for word in call.keywords if word.arg == "ignore_index"), None)
+        if ignored is None or last_name(call.func) not in LOSSES:
+            continue
+        said = f"{ast.unparse(ignored)} {ast.unparse(script.source_of(ignored, ignored))}"
+        asked = next(filter(SIDE.search, re.findall(r"[A-Za-z_]\w*", said)), "") if PADDING.search(said) else ""
+        others = [SIDE.sub(side.upper() if asked.isupper() else side, asked) for side in TARGETS if asked]
+        other = next((one for one in others if re.search(rf"\b{one}\b", script.text)), "")
+        if other:
+            yield "T5", call, f"It asks {asked} for the id of padding in the target, and not {other}."
 
 
 def _used(script: Script) -> Iterator[tuple[int, ast.expr]]:
