@@ -14,6 +14,12 @@ DOES_DIVIDE_BY_ZERO = (
     "Divides by a temperature that is 0 unless it is told another: the logits become infinite or NaN, and no word can "
     "be drawn."
 )
+NONE_EXCEEDS = "p = 1, which no sum exceeds"
+"""A form of S2."""
+DOES_LEAVE_ONE = (
+    "Looks for the first id with which the sum exceeds p. Where p is 1, as what is to keep all ids is told, there is "
+    "none: argmax of nothing but False is 0, and the likeliest id alone is left."
+)
 GONE_THROUGH = "a generator is gone through twice"
 """A form of O10."""
 DOES_GO_THROUGH = (
@@ -315,6 +321,7 @@ print("multiplied by 0.5:", torch.softmax(logits * 0.5, -1))
             "by their places in the sorted order": {"top_p": "in the sorted order"},
             "it is not used": {"top_p": "not used"},
         },
+        fixes={NONE_EXCEEDS: "remove where cumsum - probability >= p: of all ids nothing is removed where p is 1."},
         demo=LOGITS
         + """\
 p = torch.softmax(logits, -1)

@@ -38,6 +38,7 @@ from scratch_transformer.kit.judge.detectors.temperature import TEMPERATURE
 from scratch_transformer.kit.judge.detectors.told import TOLD
 from scratch_transformer.kit.judge.detectors.unheard import UNHEARD
 from scratch_transformer.kit.judge.detectors.unread import UNREAD_MASKS
+from scratch_transformer.kit.judge.detectors.whole_nucleus import WHOLE_NUCLEUS
 from scratch_transformer.kit.judge.detectors.widths import WIDTHS
 from scratch_transformer.kit.judge.search import Hypothesis
 from scratch_transformer.kit.judge.session import Session
@@ -74,6 +75,7 @@ DETECTORS: tuple[tuple[tuple[str, ...], Detector], ...] = (
     *SAMPLES,
     *TABLES_OF_FILES,
     *TEMPERATURE,
+    *WHOLE_NUCLEUS,
     *WRITERS_DEVICES,
     *USED_UP,
     *DEFAULTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -251,24 +251,35 @@ class Certain(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _drawing(function: Any, settings: Mapping[str, Any]) -> Callable[..., Any]:
+Form = Callable[[Tensor], Tensor]
+
+
+def _drawing(function: Any, settings: Mapping[str, Any], known: Sequence[Form] = ()) -> Callable[..., Any]:
+    """known: the forms in which it takes logits."""
     first = parameters_of(function)[0].name
     options = _named(function, SAMPLING, settings)
-    forms: list[Callable[[Tensor], Tensor]] = [lambda x: x[None], lambda x: x]
-    if ALONG_FIRST.search(source_of(function)):
+    forms: list[Form] = [*known] or [lambda x: x[None], lambda x: x]
+    if not known and ALONG_FIRST.search(source_of(function)):
         forms.reverse()
 
     def probabilities(logits: Tensor) -> Tensor:
         error: Exception | None = None
         for form in forms:
             try:
-                return _of_all(functools.partial(_asked, function, first, form, options), logits)
+                found = _of_all(functools.partial(_asked, function, first, form, options), logits)
             except Exception as raised:  # it takes one sentence's logits, or those of several
                 error = error or raised
+            else:
+                forms.sort(key=lambda one: one is not form)
+                return found
         assert error is not None
         raise error
 
-    probabilities.written = function  # type: ignore[attr-defined]
+    def told(**changes: Any) -> Callable[..., Any]:
+        """The same, told something else, and given logits in the form that it took first."""
+        return _drawing(function, {**settings, **changes}, forms[:1])
+
+    probabilities.written, probabilities.told = function, told  # type: ignore[attr-defined]
     return probabilities
 
 
