@@ -475,3 +475,16 @@ def test_an_epoch_may_be_a_function():
     (found,) = read(f"{before}def train_epoch():\n{loop}{called}")
     assert (found.id, found.function) == ("T20", "train_epoch")
     assert not [*read(f"{before}def train_epoch():\n{SCHEDULED.split('range(10):')[1]}{called}")]
+
+
+TRAINED = "        train_epoch(model, train_loader, optimizer, criterion)\n"
+
+
+@pytest.mark.parametrize(("behind", "said"), [(True, "the step has been taken"), (False, "are computed after it")])
+def test_gradients_are_clipped_in_vain_around_a_function_that_takes_the_steps(behind, said):
+    around = TRAINED + CLIP if behind else CLIP + TRAINED
+    text = EPOCHS.replace(TRAINED, around)
+    assert [*read(text)] == []  # there once more
+    (found,) = read(text.replace(f"    {CLIP.strip()}\n        optimizer.step", "    optimizer.step", 1))
+    assert (found.id, found.function) == ("T16", "main") and said in found.evidence
+    assert [*read(text.replace(f"    {CLIP.strip()}\n        optimizer.step()", "", 1))] == []  # it computes gradients

@@ -94,8 +94,9 @@ def clipped_in_vain(script: Script) -> Found:
     for clip in script.calls:
         scope = script.loops_around(clip)[1]
         calls = nodes_in(scope, ast.Call) if CLIPS.fullmatch(last_name(clip.func)) else []
-        backwards = [call.lineno for call in calls if last_name(call.func) == "backward"]
-        steps = [call.lineno for call in calls if is_step(call)]
+        turns = [call.lineno for call in calls if _takes_a_turn(script, call)]
+        backwards = turns + [call.lineno for call in calls if last_name(call.func) == "backward"]
+        steps = turns + [call.lineno for call in calls if is_step(call)]
         if not backwards or not steps:
             continue
         if max(backwards) <= min(steps) <= max(steps) < clip.lineno:
@@ -105,6 +106,14 @@ def clipped_in_vain(script: Script) -> Found:
         elif "scaler.scale(" in ast.unparse(scope) and "unscale_(" not in script.text:
             said = "They are still multiplied by the scaler's factor, 65536 at first, for nothing calls unscale_."
             yield "T16", clip, said
+
+
+def _takes_a_turn(script: Script, call: ast.Call) -> bool:
+    """Whether a call is of a function of the file that computes gradients and takes the step, and clips none."""
+    written = script.functions.get(last_name(call.func), [])
+    inner = nodes_in(written, ast.Call) if len(written) == 1 else []
+    names = {last_name(one.func) for one in inner}
+    return "backward" in names and any(map(is_step, inner)) and not any(map(CLIPS.fullmatch, names))
 
 
 def keeping_graphs(script: Script) -> Found:
