@@ -1,6 +1,7 @@
 """What stops as it does not call super().__init__() first (LN8) is judged with that repaired in memory."""
 
 import pytest
+from torch import nn
 
 from reference_tests.kit.learners.checked import check_text
 
@@ -71,6 +72,14 @@ def test_what_nn_module_is_told_in_vain_is_left_out(before, told, put, activatio
     named = result.mistakes[0]
     assert f"It hands {told} to nn.Module's constructor, which takes nothing" in named.evidence
     assert before in named.shown and [line.strip() for line in named.put] == [put]
+
+
+def test_it_is_named_whoever_watches_that_constructor(tmp_path, monkeypatch):
+    """As torch.compile does from its first use on."""
+    original = nn.Module.__init__
+    monkeypatch.setattr(nn.Module, "__init__", lambda self, *args, **named: original(self, *args, **named))
+    text = NETWORK.replace("BEFORE", "super().__init__(width=d_ff)").replace("BEHIND", "pass")
+    assert check_text(text.replace("ACTIVATION", "torch.relu"), tmp_path)["FeedForward"].ids == ["B26"]
 
 
 @pytest.mark.parametrize("told", ["d_model", "*(d_model,)"])

@@ -9,7 +9,7 @@ from types import FrameType
 
 from torch import nn
 
-from scratch_transformer.kit.judge.frames import nodes_at
+from scratch_transformer.kit.judge.frames import frames_of, nodes_at
 
 SAID = re.compile(r"__init__\(\) (takes 1 positional argument|got an unexpected keyword argument)")
 CALL = re.compile(r"super\(.*\)\.__init__|(\w+\.)*Module\.__init__")
@@ -23,6 +23,12 @@ def base(error: BaseException, frame: FrameType) -> tuple[str, str]:
         if given and not open_ones:
             return f"It hands {shown} to nn.Module's constructor, which takes nothing: {error}.", ast.unparse(call.func)
     return "", ""
+
+
+def frame_of(error: BaseException) -> FrameType | None:
+    """That of such a call; whoever else may watch nn.Module's constructor, as torch.compile does, is further in."""
+    is_said = SAID.search(str(error)) is not None
+    return next((frame for frame in reversed(frames_of(error)) if is_said and any(calls(error, frame))), None)
 
 
 def calls(error: BaseException, frame: FrameType) -> Iterator[tuple[ast.Call, list[ast.expr | ast.keyword]]]:

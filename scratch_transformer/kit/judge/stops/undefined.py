@@ -103,12 +103,13 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
             or isinstance(error, AttributeError)
             or frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
             or NO_CONSTRUCTOR.search(str(error)) is not None
-            or frame.f_code is nn.Module.__init__.__code__
         )
         is_call = is_call or _is_refused(error)
         frame = frame.f_back if is_call else None
     if error is not None and GIVEN_PARTS.match(str(error)):
         frame = _making_a_module(error)
+    elif error is not None:
+        frame = told_in_vain.frame_of(error) or frame
     if frame is None or error is None:
         return None
     notes, left_out = (frame.f_globals.get(name, "") for name in (REPAIRED, LEFT_OUT))
