@@ -49,7 +49,8 @@ def test_a_flag_beside_a_mask_may_be_of_that_mask(tmp_path):
 def test_a_flag_of_the_future_is_none_of_the_mask_beside_it(flag, half, ids, tmp_path):
     text = ATTENTION.replace("FLAG", flag).replace("HALF", half).replace("ARGUMENTS", ", pad_mask=None")
     text = text.replace("        return", f"        if pad_mask is not None:\n            {OF_KEYS}\n        return")
-    assert check_text(text, tmp_path)["SelfAttention"].severe == ids
+    result = check_text(text, tmp_path)["SelfAttention"]
+    assert result.severe == ids and not any("causal mask" in limit for limit in result.limits)
 
 
 OF_KEYS = 'scores = scores.masked_fill(pad_mask[:, None, None, :] == 0, float("-inf"))'

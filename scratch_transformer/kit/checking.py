@@ -18,7 +18,7 @@ from scratch_transformer.kit.found import DRAW, Emit, Entry, Found
 from scratch_transformer.kit.judge import added_masks, causal_flags
 from scratch_transformer.kit.judge.diagnose import diagnose
 from scratch_transformer.kit.judge.other_paths import with_other_paths
-from scratch_transformer.kit.kind import NO_MASK, Diagnosis
+from scratch_transformer.kit.kind import NO_MASK, NOT_GIVEN, Diagnosis
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report.finding import FAILED, Result
 from scratch_transformer.kit.resolve import fitness, foreign, likeness, other_designs, sorts
@@ -295,7 +295,7 @@ class Checking(Found):
         is_asked = any(p.name == names[0] and p.default is p.empty for p in parameters)
         dropped = "A25" if found and is_asked and again.is_explained and "A25" not in again.ids else ""
         findings = (*more, *(finding for finding in diagnosis.findings if finding.mistake.id != dropped))
-        limits = tuple(limit for limit in diagnosis.limits if limit != NO_MASK or not again.is_explained)
+        limits = tuple(one for one in diagnosis.limits if not (again.is_explained and _is_of_the_future(one)))
         return replace(diagnosis, findings=findings, verdict=verdict, limits=limits)
 
     def _resolved(self, value: Any, kinds: tuple[str, ...]) -> Outcome:
@@ -308,3 +308,10 @@ class Checking(Found):
         if best.candidate is not None:
             self.library.resolved[value] = best.candidate
         return best
+
+
+def _is_of_the_future(limit: str) -> bool:
+    """Whether all that it says was not checked are masks, or those alone that hide the future."""
+    before, _, _ = NOT_GIVEN.partition("{")
+    named = limit.removeprefix(before).split("; ") if limit.startswith(before) else []
+    return limit == NO_MASK or (bool(named) and all("causal mask" in one for one in named))

@@ -527,6 +527,7 @@ NETWORKS = ("FeedForward", "SwiGLU")
 LAYERS = ("Layer", "Block")
 """How the names of kinds end that are one layer."""
 NO_MASK = "It takes no mask, so masks were not checked."
+NOT_GIVEN = "Not checked, as it cannot be given such inputs: {}."
 ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
 """Limits."""
 

@@ -39,7 +39,7 @@ from scratch_transformer.kit.judge.stops import miscut
 from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.judge.written import is_scaled_beside, right_width
-from scratch_transformer.kit.kind import NO_MASK, ONE_LENGTH, PARTS, Candidate, Diagnosis, Finding, Verdict
+from scratch_transformer.kit.kind import NO_MASK, NOT_GIVEN, ONE_LENGTH, PARTS, Candidate, Diagnosis, Finding, Verdict
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import (
     AS_IN_T5,
@@ -469,7 +469,7 @@ def _limits(session: Session, findings: Sequence[Finding]) -> Iterator[str]:
     left_out = [probe for probe in session.left_out if not lengths or shapes(probe) in lengths]
     if left_out and not any("no mask" in limit for limit in said):
         unsaid = dict.fromkeys(probe.shows for probe in left_out)
-        yield f"Not checked, as it cannot be given such inputs: {'; '.join(unsaid)}."
+        yield NOT_GIVEN.format("; ".join(unsaid))
     for result in session.crashes:
         error, first = result.error, _first_line(result.error)
         if not first or not any(first in finding.evidence for finding in findings):
