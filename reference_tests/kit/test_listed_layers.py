@@ -54,3 +54,37 @@ def test_what_is_made_of_listed_layers_is_compared_by_these(before, given, first
     with time_to_look(1):
         result = check_text(text.replace("for layer in", f"{before}for layer in"), tmp_path)["Classifier"]
     assert set(result.severe) == {*listed, *first}, result
+
+
+OF_THE_FILE = """
+width = 64
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        x = self.norm1(x + self.attention(x, x, x, need_weights=False)[0])
+        return self.norm2(x + self.down(torch.relu(self.up(x))))
+
+
+class Encoder(nn.Module):
+    def __init__(self, num_layers):
+        super().__init__()
+        self.layers = [Layer() for _ in range(num_layers)]
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+"""
+
+
+def test_sizes_of_the_file_show_in_layers_of_a_python_list(tmp_path):
+    """How wide the network is, 4 · width, only the shapes of its weights say, which torch does not list."""
+    result = check_text(OF_THE_FILE, tmp_path)["Encoder"]
+    assert (result.severe, result.unexplained) == (["B10"], False) and result.error < 1e-12

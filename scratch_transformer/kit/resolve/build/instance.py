@@ -260,7 +260,9 @@ def _matrices(shape: tuple[int, ...], E: int | None) -> list[tuple[int, ...]]:
 
 
 def _shapes(made: nn.Module) -> list[tuple[int, ...]]:
-    return [tuple(values.shape) for values in made.parameters() if not _is_lazy(values)]
+    """Of all parameters, those of layers in a Python list among them."""
+    own = {id(values): values for _, part in walk(made) for values in part.parameters(recurse=False)}
+    return [tuple(values.shape) for values in own.values() if not _is_lazy(values)]
 
 
 def _out(shape: tuple[int, ...], E: int) -> int:
