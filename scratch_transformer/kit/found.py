@@ -24,6 +24,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report.finding import HARMLESS, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
+from scratch_transformer.kit.resolve.call import holders
 from scratch_transformer.kit.resolve.functions import (
     applied,
     bundled,
@@ -114,6 +115,9 @@ class Found:
             self.library.given_parts.setdefault(cls, []).append(part)
             if part not in self.library.guesses:
                 self.library.add(part, guess.kinds_of(part.__name__, part, KINDS))
+        if holders.asks_for_a_class(loaded.module):
+            for cls in siblings.classes_called(holders.NAMED, source, self.guard):
+                vars(loaded.module).setdefault(cls.__name__, cls)  # as if it had imported it
         own = self._of(source)
         found = [name for _, name, _, _, other, _ in self.found if other.path == source.path]
         said = dict[str, str]()

@@ -1,4 +1,4 @@
-"""Parts that a class is given, in files beside its own, which it does not import: main.py puts them together.
+"""Parts, and caches, that one is given, in files beside its own, which it does not import: main.py puts them together.
 
 For the child process only.
 """
@@ -19,6 +19,7 @@ from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source, find, python_files
 
 DEFINITION = re.compile(r"^class (\w+)\(.*Module", re.MULTILINE)
+PLAIN = re.compile(r"^class (\w+)", re.MULTILINE)
 MOST_FILES, MOST_BYTES, MOST_LOADED = 40, 200_000, 8
 ALIKE = 0.9
 """How much a parameter's name is a class's, one letter aside."""
@@ -48,6 +49,16 @@ def given_to(module: types.ModuleType, source: Source, guard: Guard) -> Iterator
                 yield cls, part
 
 
+def classes_called(name: re.Pattern[str], source: Source, guard: Guard) -> Iterator[type]:
+    """Classes in the files beside one that are no modules, by their bare names."""
+    for file in _files_beside(Path(source.path)):
+        named = PLAIN.findall(file.read_text(encoding="utf-8", errors="replace"))
+        if any(name.search(_bare(one)) for one in named):
+            defined = vars(load.load(find(str(file)).sources[0], guard).module)
+            found = [defined.get(one) for one in named if name.search(_bare(one))]
+            yield from (cls for cls in found if inspect.isclass(cls) and not is_module_class(cls))
+
+
 def _asked(cls: type) -> list[str]:
     """Names of required parameters, as those of classes are, of which the class's own file has none."""
     here = {_bare(name) for name in getattr(inspect.getmodule(cls), "__dict__", {})}
@@ -59,13 +70,16 @@ def _asked(cls: type) -> list[str]:
 def _beside(path: Path) -> dict[str, tuple[str, str]]:
     """Module classes in the other files of a folder: bare name -> (file, name); of two, that in its own file."""
     found: dict[str, tuple[str, str]] = {}
-    for file in python_files(path.parent)[:MOST_FILES]:
-        if file == path or file.stat().st_size > MOST_BYTES:
-            continue
+    for file in _files_beside(path):
         for name in DEFINITION.findall(file.read_text(encoding="utf-8", errors="replace")):
             if _bare(name) not in found or _bare(file.stem) == _bare(name):
                 found[_bare(name)] = str(file), name
     return found
+
+
+def _files_beside(path: Path) -> list[Path]:
+    files = python_files(path.parent)[:MOST_FILES]
+    return [file for file in files if file != path and file.stat().st_size <= MOST_BYTES]
 
 
 def _bare(name: str) -> str:

@@ -26,6 +26,8 @@ RETURNED = re.compile(rf"{PASSED.pattern}|^present|^kvs?$")
 """A key of a dictionary that is returned."""
 KEYS, VALUES = re.compile(r"keys?|k"), re.compile(r"values?|v")
 """In the names of two parameters of which each takes one: what is left is alike."""
+LAYER = re.compile(r"(layer|block)(id|idx|index|num|number)?|i")
+"""Which of the layers one is whose keys and values a cache of all has."""
 OF_TORCH = frozenset(vars(nn.Module()))
 """What every module holds."""
 TOKENWISE = "one token at a time"
@@ -91,6 +93,7 @@ def _in_pieces(
     found = parameters_of(made.forward)
     switch, is_by_use = switches.of_forward(made, found), switches.are_used(made)
     start = starts_of(made.forward, may_have_a_default=steps.tells_start)
+    layer = [p.name for p in found if holder is not None and LAYER.fullmatch(plain(p.name)) and p.default is None]
     positions = [p.name for p in found if beside.POSITIONS.match(plain(p.name)) and p.default is None]
     if not passed and not (keeps(made) and (switch or start)) and not is_by_use:
         return None
@@ -99,7 +102,7 @@ def _in_pieces(
     is_told, before_all = switches.turn_on(made) or bool(switch), _held(made)
     for length in chunks:
         given = dict(_piece(plan, inputs, begin, length)) | switch
-        given |= dict.fromkeys(start, begin)
+        given |= dict.fromkeys(start, begin) | dict.fromkeys(layer, 0)
         places = torch.arange(begin, begin + length)
         given |= {name: places[None] if _have_rows(made.forward, name) else places for name in positions}
         if passed and (begin or holder is not None or not isinstance(plan.constants.get(passed[0]), beside.NoneKept)):

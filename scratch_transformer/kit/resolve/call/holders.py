@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import inspect
 import re
+import types
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
-from scratch_transformer.kit.definitions import namespace_of
+from scratch_transformer.kit.definitions import is_module_class, is_own, namespace_of, parameters_of, source_of
 from scratch_transformer.kit.resolve.build import construct
 from scratch_transformer.kit.resolve.names.words import plain
 
 NAMED = re.compile(r"cache$|^cache|^keyvalues?$|^kv(store|state|memory)?$")
 COUNTS = re.compile(r"pos|len|offset|seen|index|idx|cursor|start|cur|filled|used|tokens|^t$|^size$|^end$")
 """Of what says how many tokens a cache holds."""
+SAMPLES = re.compile(r"B|bs|bsz|n?_?batch(es)?")
+"""A parameter for how many sentences it holds, besides batch_size."""
 ADVANCES = re.compile(r"^(advance|increment|move|step)")
 SEVERAL = re.compile(r"\b(list|tuple|sequence)\b", re.IGNORECASE)
 Make = Callable[[], Any]
@@ -27,7 +31,7 @@ def makers(made: nn.Module, parameter: inspect.Parameter, settings: Mapping[str,
     said = "" if parameter.annotation is parameter.empty else _text(parameter.annotation)
     namespace = namespace_of(type(made))
     count = settings.get("num_layers", 0)
-    for cls in _classes(namespace, type(made).__module__, said):
+    for cls in _classes(namespace, said):
         if not SEVERAL.search(said):
             yield partial(_made, cls, settings, namespace)
             if settings.get("num_kv_heads", settings.get("num_heads")) != settings.get("num_heads"):
@@ -76,9 +80,17 @@ def _text(annotation: Any) -> str:
     return annotation if isinstance(annotation, str) else f"{getattr(annotation, '__name__', '')} {annotation}"
 
 
-def _classes(namespace: Mapping[str, Any], module: str, said: str) -> list[type]:
+def asks_for_a_class(module: types.ModuleType) -> bool:
+    """Whether a file has a forward that takes a cache and reads an attribute of it, cache.length, and no such class."""
+    own = [cls for cls in vars(module).values() if is_module_class(cls) and cls.__module__ == module.__name__]
+    taken = [(cls, p.name) for cls in own for p in parameters_of(cls.forward) if NAMED.search(plain(p.name))]
+    is_read = any(re.search(rf"\b{name}\.[a-z]", source_of(cls.forward)) for cls, name in taken)
+    return is_read and not _classes(vars(module), "")
+
+
+def _classes(namespace: Mapping[str, Any], said: str) -> list[type]:
     """Those that an annotation names; else those that are called caches."""
-    own = [c for c in namespace.values() if isinstance(c, type) and getattr(c, "__module__", "") == module]
+    own = [c for c in namespace.values() if isinstance(c, type) and is_own(c)]
     named = [cls for cls in own if re.search(rf"\b{cls.__name__}\b", said)]
     called = [cls for cls in own if NAMED.search(plain(cls.__name__)) and not hasattr(cls, "forward")]
     return named or ([] if re.search("Tensor|dict", said, re.IGNORECASE) else called)
@@ -94,5 +106,6 @@ def _one_each(count: int, cls: type, settings: Mapping[str, Any], namespace: Map
 
 def _made(cls: type, settings: Mapping[str, Any], namespace: Mapping[str, Any]) -> Any:
     for attempt in construct.attempts(cls, {"num_layers": 1, **settings, "batch": 1}, namespace, lambda name: [], {}):
-        return attempt.build()
+        samples = {name: 1 for name in attempt.args if SAMPLES.fullmatch(name)}
+        return replace(attempt, args={**attempt.args, **samples}).build()
     raise TypeError(f"{cls.__name__} cannot be built")
