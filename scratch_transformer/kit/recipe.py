@@ -148,7 +148,7 @@ class Recipe:
     decays_embeddings: bool = True
     clipping: str = "right"
     clip_eps: float = 1e-6
-    temperature: str = "divides"
+    temperature: str = "divides"  # "for top-p alone": what is drawn from is not divided
     top_p: str = "right"
     nucleus: str = "of what top-k left"  # of which probabilities top-p counts
     top_k: str = "right"

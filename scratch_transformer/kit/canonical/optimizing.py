@@ -183,6 +183,7 @@ class Sampling(OfSettings):
         if p < 1 and self.recipe.top_p != "not used":
             counted = whole if self.recipe.nucleus == "of all ids" else functional.softmax(logits, -1)
             logits = self._without(logits, self._tail(counted, p), "0, by top-p")
+            logits = logits * T if self.recipe.temperature == "for top-p alone" else logits
         return functional.softmax(logits / T if late else logits, -1)
 
     def _penalized(self, logits: Tensor) -> Tensor:

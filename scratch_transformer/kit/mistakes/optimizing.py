@@ -8,6 +8,7 @@ CLIPPING = "Pascanu et al. 2013, algorithm 1; torch.nn.utils.clip_grad_norm_"
 NUCLEUS = "Holtzman et al. 2020, section 3.1"
 RISES_AGAIN = "it goes on after its end"
 LOGITS = "import torch\nlogits = torch.tensor([2.0, 1.0, 0.0, -1.0])\n"
+FOR_TOP_P = "used to find which ids top-p keeps, and not to draw one of them"
 ZERO_BY_DEFAULT = "0 where none is given, by which it divides"
 """A form of S1."""
 DOES_DIVIDE_BY_ZERO = (
@@ -289,15 +290,22 @@ for lr, decay in ((0.001, 0.01), (0.1, 0.5)):
     Mistake(
         id="S1",
         title="the temperature does the opposite, or nothing",
-        does="Multiplies the logits by the temperature, or does not use it: a low one should make likely ids likelier.",
+        does="Multiplies the logits by the temperature, or does not use it, or only to find which ids top-p keeps: a "
+        "low one should make likely ids likelier.",
         expected="softmax(logits / T).",
         fix="logits / temperature.",
         source="Holtzman et al. 2020, section 3.3; Ackley et al. 1985",
         mathematics="right: p_i ∝ exp(z_i / T)      here: p_i ∝ exp(z_i T)",
-        changes={"multiplied": {"temperature": "multiplies"}, "not used": {"temperature": "ignored"}},
+        changes={
+            "multiplied": {"temperature": "multiplies"},
+            "not used": {"temperature": "ignored"},
+            FOR_TOP_P: {"temperature": "for top-p alone"},
+        },
         fixes={
+            FOR_TOP_P: "logits = logits / temperature, once: what top-p removes is removed from these, and the id "
+            "is drawn from what is left.",
             ZERO_BY_DEFAULT: "temperature=1.0 by default; or logits.argmax(-1) where it is 0, which is what one near 0 "
-            "means."
+            "means.",
         },
         demo=LOGITS
         + """\

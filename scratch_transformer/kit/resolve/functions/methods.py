@@ -101,6 +101,9 @@ def draw_of(writes: Any) -> Any:
     given |= {name: True for name, word in named.items() if word in ("dosample", "sample")}
     given |= {name: LONG for name in _windows_of(parameters) if name != places["ids"]}
     given |= {name: [] for name in parameters if STOPS.match(name)}
+    given |= {
+        name: NEVER for name in parameters if END.match(name) and parameters[name].default is inspect.Parameter.empty
+    }
     given |= {places["limit"]: 1 + len(SAID) * (not MORE.search(named[places["limit"]]))} if places["limit"] else {}
     answer = answers.of_writer(writes)
     around, reads = surroundings.stand_ins(writes), bool(given.keys() & {*filter(is_tokenizer, parameters)})
@@ -142,7 +145,16 @@ def _places_of(parameters: Mapping[str, inspect.Parameter], told: Sequence[str],
     has_text = bool(texts) or has_tokenizer
     ids = [n for n in rest if named[n] in INPUTS["ids"].split() or (BEGINNING if has_text else IDS).search(named[n])]
     ids += [n for n in rest if named[n] == "context"]
-    known = {model, limit, *ids[:1], *told, *texts, *_windows_of(parameters), *filter(STOPS.match, rest)}
+    known = {
+        model,
+        limit,
+        *ids[:1],
+        *told,
+        *texts,
+        *_windows_of(parameters),
+        *filter(STOPS.match, rest),
+        *filter(END.match, rest),
+    }
     asked = [
         name
         for name, p in parameters.items()
@@ -164,6 +176,8 @@ def _windows_of(parameters: Mapping[str, inspect.Parameter]) -> list[str]:
 LIMIT = re.compile(r"max\w*(gen|new)\w*(len|length|tokens?|words)$")
 STOPS = re.compile(r"(?i)stop_?(token|word|id)\w*s$|(eos|end)_?(token)?_?ids$")
 """How it is called how long a text is written, and which ids end it: none, where one draw is meant."""
+END, NEVER = re.compile(r"(?i)(eos|end)_?(token)?_?(id|idx)?$"), -1
+"""How the one id is called that ends it, and what it is where one draw is meant: none that is drawn."""
 BEGINNING = re.compile(r"prompt|start|text|seed|sentence|context$|begin|input")
 IDS = re.compile(
     rf"^({BEGINNING.pattern.replace('$', '')}|initial|first)s?(ids|idxs?|tok(en)?s?|token(ids|s)|ind(ex|ices))$"
