@@ -184,6 +184,9 @@ class Decoder:
         ]
         self.told: dict[str, Any] = {p.name: WORDS for p in large}  # top_k=50, of a toy that knows fewer words
         self.told |= {p.name: NEUTRAL["penalty"] for p in taken if plain(p.name) in SAMPLING["penalty"]}
+        asked = [p.name for p in taken if p.default is p.empty and p.name not in arguments]
+        for option, all_words in (("top_k", WORDS), ("top_p", NEUTRAL["top_p"])):
+            self.told |= {name: all_words for name in asked if plain(name) in SAMPLING[option]}
         self.windows = [p.name for p in taken if p.name not in arguments and _says_longest(p.name)]
 
     def __call__(self, **given: Any) -> Tensor:
