@@ -163,6 +163,7 @@ def attends_to_nothing(thing: Any, kind: str) -> str:
     is_head = structure.linears(thing) == 1 and len(made) == 1  # it may be given a mask, to average over words
     words = WEIGHS if is_part else SCORES if is_head else ATTENDS
     found = {name for one in made for name in _computing(one) if words.search(name)}
+    found -= {"einsum"} if all(map(_multiplies_with_weights, made)) else set()
     is_sum = any(map(_weighs, made))
     attends = any(is_sum or name.lower() != "softmax" for name in found)
     attends = attends or any(LAYERS.search(getattr(one, "__name__", "")) for one in made[1:])
@@ -221,6 +222,13 @@ def _computing(thing: Any) -> Iterator[str]:
     for name, member in members:
         if inspect.isfunction(member) and not WRITES.search(name):
             yield from names_in(member)
+
+
+def _multiplies_with_weights(thing: Any) -> bool:
+    """Whether each einsum in its code is of something and one of its own weights: einsum(x, self.maps, "…")."""
+    calls = [node for node in nodes_in(tree_of(thing), ast.Call) if last_name(node.func) == "einsum"]
+    given = [[ast.unparse(arg) for arg in call.args if isinstance(arg, ast.Attribute)] for call in calls]
+    return all(any(text.startswith("self.") for text in texts) for texts in given)
 
 
 SUMMED = re.compile(r"matmul|^mm$|dot|sum|mean|cat$|stack|pool")
