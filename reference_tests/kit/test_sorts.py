@@ -115,6 +115,15 @@ def evaluate_model(net, batches, steps):
     return sum(net(batch).mean() for batch, _ in zip(batches, range(steps))) / steps
 
 
+def response_log_probs(model, ids, labels):
+    scores = F.log_softmax(model(ids).logits, dim=-1)
+    return {"log_probs": scores.gather(-1, labels.unsqueeze(-1)).squeeze(-1)}
+
+
+def decode_all(tokenizer, model, widths, kernel):
+    return [kernel(model(tokenizer.encode(one))) for one in widths]
+
+
 def estimate_loss_of_text(model, texts):
     return sum(F.cross_entropy(model(text[:-1]), text[1:]) for text in texts) / len(texts)
 
@@ -247,6 +256,8 @@ def ignored(tmp_path_factory):
         "get_batch (data)",
         "calc_loss_batch (a loss of another sort)",
         "estimate_loss_of_text (it measures a model)",
+        "response_log_probs (neither its name nor its code is a known part's)",
+        "decode_all (it works on a model that it is given)",
         "train_attention (it trains a model: read, not run)",
         "evaluate_model (it measures a model)",
         "one_epoch (it trains a model: read, not run)",

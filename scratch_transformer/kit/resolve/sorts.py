@@ -65,7 +65,8 @@ BY_WORDS = {
     SEEDS: r"seed|seeds",
     MEASURES: r"count|eval|(evalu|valid)at(e|ion)|estimate|accuracy|metrics?|bleu|perplexity|meter|benchmark|profile|"
     "num (params|parameters)",
-    SHOWS: r"plot|draw|show|visuali[sz]e|display|print|log(?! (back|forward))|logger|timer|callback|tracker|monitor",
+    SHOWS: r"plot|draw|show|visuali[sz]e|display|print|log(?! (back|forward|p|prob\w*|likelihoods?|softmax|sum)\b)|"
+    "logger|timer|callback|tracker|monitor",
     RUNS: r"main|cli|run|demo|example",
 }
 """What the name of such a thing has, as whole words."""
@@ -85,7 +86,7 @@ def sort_of(name: str, thing: Any, components: Iterable[Any] = ()) -> str:
     if not is_module_class(thing):
         of_models = [MEASURES, *(said for said in BY_WORDS if said != DATA)]  # text_eval(model, batches)
         if named := _named(name, of_models if _is_given_a_model(thing) else BY_WORDS):
-            return named
+            return ON_A_MODEL if named == OF_TEXTS and _is_given_a_model(thing) else named
         whole = _whole_of(thing, components) if inspect.isfunction(thing) else None
         if whole is not None:
             return A_PART.format(whole.__name__)
