@@ -18,6 +18,10 @@ OF_VIEWS = (
 )
 OF_QUOTIENTS = "// in place of /: d_model // num_heads is an integer, where num_heads divides d_model."
 OF_BOOLEANS = "mask == 0 in place of ~mask; or .bool() where the mask is made."
+OF_BOTH_MASKS = (
+    "scaled_dot_product_attention takes attn_mask or is_causal=True, not both: "
+    "attn_mask = attn_mask & torch.ones(T, T, dtype=torch.bool, device=x.device).tril(), without is_causal."
+)
 OF_SELF = "def forward(self, x): the first argument of every method is self, the module itself."
 OF_FORWARD = "def forward(self, ...) in the class itself, which ends with return."
 """Fixes of B26, by what stops it."""

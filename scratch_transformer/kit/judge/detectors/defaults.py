@@ -19,7 +19,14 @@ from scratch_transformer.kit.judge.stops.crashes import crash_finding
 from scratch_transformer.kit.judge.variants import call
 from scratch_transformer.kit.kind import Candidate, Finding
 from scratch_transformer.kit.mistakes import MISTAKES
-from scratch_transformer.kit.mistakes.construction import ALWAYS_MASKED, NEEDS_MASK, NO_DROPOUT, OF_NO_MASK, OF_SHAPES
+from scratch_transformer.kit.mistakes.construction import (
+    ALWAYS_MASKED,
+    NEEDS_MASK,
+    NO_DROPOUT,
+    OF_BOTH_MASKS,
+    OF_NO_MASK,
+    OF_SHAPES,
+)
 
 
 def stops_without_positions(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
@@ -73,10 +80,6 @@ def stops_without_a_mask(session: Session, best: Hypothesis | None) -> Iterator[
 
 WITH_DROPOUT = "Runs without dropout alone: built with any, its forward stops, as it does in every training."
 OF_DROPOUT = "Build it with the dropout that it is to be trained with, call it, and mend what the error names."
-OF_BOTH_MASKS = (
-    "scaled_dot_product_attention takes attn_mask or is_causal=True, not both: "
-    "attn_mask = attn_mask & torch.ones(T, T, dtype=torch.bool, device=x.device).tril(), without is_causal."
-)
 USUAL = 0.1
 """A probability of dropout."""
 

@@ -24,6 +24,7 @@ PLACES = re.compile(r"(\w+)\(\) takes (\d+) positional arguments? but \d+ (?:was
 LACKS = re.compile(r"^(\w+)\(\) (missing \d+ required positional arguments?: \".*)")
 """What torch says of a call without arguments, in quotes that Python has not."""
 NO_TENSOR = re.compile(r"(\w+)\(\): argument '(\w+)' \(position (\d+)\) must be Tensor, not (int|float)")
+BOTH_MASKS = "attn_mask should not be set when is_causal=True"
 OF_SIZES = ("zeros", "ones", "rand", "randn", "empty")
 """What takes any number of sizes, and says this of arguments that are none."""
 NUMBERS = (int, float, bool)
@@ -42,6 +43,15 @@ def no_function(error: BaseException, frame: FrameType) -> tuple[str, str]:
             return f"It calls {written}, which is a number: {sort}.", written
         elif isinstance(callee, ast.Name) and (given := _handed_number(written, error, frame)):
             return f"It calls {written}, which is {given}, a number: {sort}.", written
+    return NOTHING
+
+
+def no_second_mask(error: BaseException, frame: FrameType) -> tuple[str, str]:
+    """attn_mask=mask, is_causal=True: PyTorch takes one; up to 2.13 both on a CPU, without dropout."""
+    for call in nodes_at(error, frame, ast.Call) if BOTH_MASKS in str(error) else ():
+        told = {word.arg: ast.unparse(word.value) for word in call.keywords}
+        if told.get("is_causal") == "True" and told.get("attn_mask", "None") != "None":
+            return f"It gives {ast.unparse(call.func)} attn_mask={told['attn_mask']} and is_causal=True.", ""
     return NOTHING
 
 

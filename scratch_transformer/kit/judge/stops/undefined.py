@@ -47,6 +47,7 @@ from scratch_transformer.kit.judge.stops.refused import (
     no_constant,
     no_function,
     no_method,
+    no_second_mask,
     no_tensor,
 )
 from scratch_transformer.kit.judge.stops.written_positions import no_length
@@ -54,6 +55,7 @@ from scratch_transformer.kit.kind import Finding
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.construction import (
     OF_BOOLEANS,
+    OF_BOTH_MASKS,
     OF_CALLS,
     OF_MODULES,
     OF_QUOTIENTS,
@@ -133,6 +135,7 @@ def finding(error: BaseException | None, is_one_of_many: bool = False) -> Findin
         no_constant,
         no_length,
         no_tensor,
+        no_second_mask,
         quotients.no_integer,
         inverted.no_booleans,
         misplaced.no_axis,
@@ -264,6 +267,7 @@ FIXES = {
     quotients.no_integer: OF_QUOTIENTS,
     inverted.no_booleans: OF_BOOLEANS,
     unpacked.no_pair: OF_SEVERAL,
+    no_second_mask: OF_BOTH_MASKS,
     told_in_vain.base: OF_MODULES,
     _call: OF_CALLS,
     no_argument: OF_CALLS,
