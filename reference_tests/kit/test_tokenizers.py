@@ -124,6 +124,30 @@ class Tok:
     def decode(self, ids):
         return b"".join(self.id2vocab[i] for i in ids).decode("utf-8", "replace")
 """ + WITHOUT_WORDS[WITHOUT_WORDS.index("\ndef merged") :]
+HELD = """
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Params:
+    vocab: dict[int, bytes]
+    merges: dict[tuple[int, int], int]
+
+
+class Tok:
+    def __init__(self, params: Params):
+        self.params = params
+
+    def encode(self, text):
+        ids = list(text.encode("utf-8"))
+        for pair, new in self.params.merges.items():
+            ids = merged(ids, pair, new)
+        return ids
+
+    def decode(self, ids):
+        return b"".join(self.params.vocab[i] for i in ids).decode("utf-8")
+""" + WITHOUT_WORDS[WITHOUT_WORDS.index("\ndef merged") :]
+HELD_JOINED = 'b"".join(self.params.vocab[i] for i in ids).decode("utf-8")'
 BY_RANK = "min(zip(parts, parts[1:]), key=lambda pair: self.merge_ranks.get(pair, math.inf))"
 JOINED = 'b"".join(self.vocab[i] for i in ids).decode("utf-8", "replace")'
 LETTERS = r"[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+"
@@ -143,6 +167,8 @@ LOWEST = "min(set(zip(ids, ids[1:])), key=lambda pair: self.merges.get(pair, mat
         (OUTSIDE, "ByteLevelBPE", "", "", []),
         (OTHER_TABLES, "Tok", "", "", []),
         (OTHER_TABLES, "Tok", BY_RANK, BY_RANK.replace("min(", "max(").replace("math.inf", "-1"), ["W1"]),
+        (HELD, "Tok", "", "", []),
+        (HELD, "Tok", HELD_JOINED, '"".join(self.params.vocab[i].decode("utf-8", "replace") for i in ids)', ["W4"]),
         (LEARNING, "Tok", "", "", []),
         (IN_ORDER, "ByteLevelBPE", LETTERS, "[a-zA-Z]+| ?\\d+| ?[^\\sa-zA-Z0-9]+", ["W5"]),
         (LEARNING, "Tok", JOINED, '"".join(self.vocab[i].decode("utf-8", "replace") for i in ids)', ["W4"]),

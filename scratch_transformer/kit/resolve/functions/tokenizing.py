@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.definitions import leads_to, names_in
+from scratch_transformer.kit.definitions import is_own, leads_to, names_in, namespace_of
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.names.words import plain
 
@@ -37,14 +38,36 @@ def is_tokenizer(thing: Any) -> bool:
     """A class with encode and decode that is made of merges, or keeps those that it learns."""
     if not encodes(thing):
         return False
-    words = [plain(p.name) for p in parameters_of(thing) if p.default is p.empty]
+    return _is_told_merges(thing) or _learns(thing) or _holder_of(thing) is not None
+
+
+def _is_told_merges(cls: type) -> bool:
+    """Whether a constructor asks for merges, and for nothing but a vocabulary and special tokens besides."""
+    words = [plain(p.name) for p in parameters_of(cls) if p.default is p.empty]
     is_told = all(any(word.startswith(one) for one in GIVEN) for word in words)
-    return (is_told and any(plain(p.name) == "merges" for p in parameters_of(thing))) or _learns(thing)
+    return is_told and any(plain(p.name) == "merges" for p in parameters_of(cls))
+
+
+def _holder_of(cls: type) -> tuple[str, type] | None:
+    """The one thing that must be told, by its name, and its class, if that is told merges: Tok(params: Params)."""
+    asked = [p for p in parameters_of(cls) if p.default is p.empty]
+    if len(asked) != 1:
+        return None
+    said = asked[0].annotation
+    holder: Any = namespace_of(cls).get(said) if isinstance(said, str) else said
+    is_one = isinstance(holder, type) and is_own(holder) and _is_told_merges(holder)
+    return (asked[0].name, holder) if is_one else None
+
+
+def _taken(cls: type) -> list[inspect.Parameter]:
+    """What must be told to make one, by itself or by what holds it."""
+    holder = _holder_of(cls)
+    return [*parameters_of(cls), *(parameters_of(holder[1]) if holder is not None else ())]
 
 
 def told(thing: Any) -> dict[str, Any]:
     """The settings that say what it is made for: special tokens, and a rule for words."""
-    words = [plain(p.name) for p in parameters_of(thing)]
+    words = [plain(p.name) for p in _taken(thing)]
     within = [one for cls in thing.__mro__[:-1] for one in (cls, *leads_to(cls))]
     names = set[str]().union(*map(names_in, within), *(set(vars(c)) for c in thing.__mro__))
     found: dict[str, Any] = {} if any("special" in word for word in words) else {"special_tokens": ()}
@@ -106,10 +129,12 @@ def _maker(cls: Any, merges: Any, settings: Mapping[str, Any]) -> Callable[[], A
         *(w.encode() for w in specials),
     ]
     given = dict(zip(GIVEN, (dict(enumerate(words)), merges, specials), strict=True))
-    options = {p.name: v for p in parameters_of(cls) for word, v in given.items() if plain(p.name).startswith(word)}
+    options = {p.name: v for p in _taken(cls) for word, v in given.items() if plain(p.name).startswith(word)}
+    holder = _holder_of(cls)
 
     def make() -> Any:
-        tokenizer = cls(**copy.deepcopy(options))
+        own = copy.deepcopy(options)
+        tokenizer = cls(**own) if holder is None else cls(**{holder[0]: holder[1](**own)})
         if "merges" not in {plain(name) for name in options}:  # in place of what it would learn
             if type(getattr(tokenizer, "merges", None)) is not type(merges):
                 raise TypeError("it keeps its merges in another form")
