@@ -58,6 +58,8 @@ CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+COUNTS_THE_PAST = re.compile(r"\b(offset|start(_pos\w*)?) *= *(past|cache|kv)\w*")
+"""What turns by a row behind those of the tokens before: rope(q, cos, sin, offset=past_len)."""
 TURNED_WIDTH = re.compile(r"(rotary|rotated|rope|rot)n?(dims?|size|width)$")
 """How many features of a head are turned: all, unless it is told otherwise."""
 CERTAIN = ("x", "input", "infeatures", "inputfeatures", "inqueryorkey")
@@ -260,7 +262,7 @@ def _beside(
         values = beside.options(parameter.name, tables, int(settings.get("max_len", ROWS)))
         if re.search(rf"\w+, *\w+ *= *{parameter.name}\b", code):  # cos, sin = position_embeddings
             values.sort(key=lambda value: isinstance(value, beside.Table) and len(value.parts) != 2)
-        if counts_rows:  # of a table that begins with the first position
+        if counts_rows or COUNTS_THE_PAST.search(code):  # of a table that begins with the first position
             values.sort(key=lambda value: isinstance(value, beside.Table) and not value.whole)
         turns = bool(values) and isinstance(values[0], (beside.Table, beside.Turning))
         counts = bool(values) and isinstance(values[0], beside.Positions) and "rope_base" in settings
