@@ -1,4 +1,4 @@
-"""Attention with a cache that turns by the rows of a table behind the past: its cache is judged with the whole table."""
+"""Attention with a cache that turns by the rows of a table behind the past: it is judged with the whole table."""
 
 import pytest
 
