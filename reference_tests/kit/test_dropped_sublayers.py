@@ -283,3 +283,19 @@ class Residual(nn.Module):
 def test_a_residual_connection_that_holds_its_sublayer_is_built_again_with_it(returned, ids, tmp_path):
     result = check_text(HOLDING.replace("RETURNED", returned), tmp_path)["Residual"]
     assert (result.kind, [id for id in result.ids if id in ("B6", "B24")]) == ("ResidualConnection", ids), result
+
+
+TWICE = (
+    LAYER.replace("OF_HEADS", DROPPED)
+    .replace("TOLD", ", dropout=0.1")
+    .replace("GIVEN", ", 0.0")
+    .replace("x = self.norm1(x + self.attention(x, mask))", "x = ADDED(x + self.attention(self.norm1(x), mask))")
+    .replace("return self.norm2(x + self.network(x))", "return ADDED(x + self.network(self.norm2(x)))")
+    .replace("self.norm1, self.norm2 =", "self.last, self.norm1, self.norm2 = nn.Dropout(dropout),")
+)
+
+
+@pytest.mark.parametrize("added, ids", [("x + self.last", {"B23"}), ("self.last", {"B24"})])
+def test_where_the_input_is_added_twice_one_of_the_two_passes_undisturbed(added, ids, tmp_path):
+    result = check_text(TWICE.replace("ADDED", added), tmp_path)["EncoderLayer"]
+    assert {"B23", "B24"} & {*result.severe} == ids, result

@@ -235,7 +235,8 @@ OF_SUM = ("Layer", "Block", "ResidualConnection")
 def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B24: in training, features of the output are exactly zero, or were before the norm: neither a sum gives.
 
-    Or what passes around sublayers that return zero differs between calls, wherever it is dropped.
+    Or what passes around sublayers that return zero differs between calls, wherever it is dropped. Where x is added
+    twice, x + dropout(x + f(x)), one of the two passes undisturbed.
     """
     if best is None or best.recipe.norm_order not in ("post", "pre"):
         return
@@ -262,7 +263,7 @@ def dropout_after_the_sum(session: Session, best: Hypothesis | None) -> Iterator
     elif best.recipe.norm_order == "post" and (same := _alike(session, output) - _alike(session, still)) > 0.2:
         said = f"With dropout = 0.5, in training {same:.0%} of each token's features are alike before the norm's scale"
         yield Finding(MISTAKES["B24"], f"{said} and shift: they were 0 in the sum.")
-    elif _drops_around(session, candidate):
+    elif best.recipe.residual != "twice" and _drops_around(session, candidate):
         said = "With sublayers that return 0, x alone is left, and some of it is dropped: two calls in training differ."
         form = ON_RESIDUAL if sums.residual_dropped(type(candidate.module)) is not None else ""
         yield Finding(MISTAKES["B24"], said, form)
