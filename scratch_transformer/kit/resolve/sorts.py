@@ -29,7 +29,7 @@ from scratch_transformer.kit.discover.survey import is_main_guard
 from scratch_transformer.kit.judge.frames import frames_of, parsed
 from scratch_transformer.kit.report.finding import IN_IT
 from scratch_transformer.kit.resolve import foreign
-from scratch_transformer.kit.resolve.functions import grouping, methods, schedules, tokenizing
+from scratch_transformer.kit.resolve.functions import grouping, letters, methods, schedules, tokenizing
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.words import plain, words
 from scratch_transformer.kit.syntax import SCOPES, is_stored
@@ -155,8 +155,8 @@ def _of_method(name: str, function: Any, cls: Any, is_judged: bool = True) -> st
     called = " ".join(words(name))
     if BACKWARD.match(name) and as_module(cls) is not cls:
         return ""  # its gradients are compared
-    if name == "zero_grad":
-        return ""  # what a schedule around an optimizer hands on
+    if name == "zero_grad" or (is_judged and letters.numbers(cls)):
+        return ""  # what a schedule around an optimizer hands on; what a tokenizer learns letters with
     if re.search(rf"\b({STEPS_OF_TRAINING})\b", called) or _of_function(function):
         return TRAINS
     if name == "configure_optimizers":
@@ -297,7 +297,7 @@ def left_of(thing: Any, kind: str, verdict: str, problem: str, components: Itera
         return why
     if inspect.isfunction(thing) and (named := _named(thing.__name__, (A_LOSS, MEASURES, SHOWS))):
         return named
-    if tokenizing.encodes(getattr(thing, "owner", None)):
+    if tokenizing.encodes(getattr(thing, "owner", thing)):
         return OF_TEXTS
     if _is_given_a_model(thing) and kind not in foreign.WRITING:
         return ON_A_MODEL

@@ -132,6 +132,7 @@ def is_of_rows(function: Any) -> bool:
     return bool(OF_ROWS_ALONE.search(name) or (SAID_OF_ROWS.search(said) and not is_used))
 
 
+OF_TEXTS = ("Tokenizer", "LetterTokenizer")
 OF_STEPS = ("CosineSchedule", "LinearSchedule")
 """What is told the number of a step, counted from 0."""
 
@@ -143,7 +144,7 @@ def orders(kind: Kind, is_function: bool, keeps: bool = False, rows: bool = Fals
     """
     if rows and kind.name in ("LayerNorm", "RMSNorm"):
         return batching.ALONE, *USUAL
-    if kind.name in ("Adam", "AdamW", "DecayGroups", "GradientClipping", "Sampling", "Tokenizer", *OF_STEPS):
+    if kind.name in ("Adam", "AdamW", "DecayGroups", "GradientClipping", "Sampling", *OF_TEXTS, *OF_STEPS):
         return ("batch first",)
     if kind.name == "CausalMask":  # square, so transposing it would hide a mistake
         return "batch first", "batch last"
