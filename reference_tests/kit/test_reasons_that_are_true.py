@@ -112,3 +112,26 @@ def test_what_looks_up_the_words_that_it_is_given_is_not_said_to_stop(looked_up,
     said = "generate (it is given words, not their ids, and looks them up itself)"
     assert (said in report.ignored) == is_of_words, report
     assert not is_of_words or not report.results
+
+
+NO_PARTS = """
+def load_model(path, vocab_size):
+    state = torch.load(path)
+    return state["decoder"].load(vocab_size)
+
+
+def find_model_overrides_in_config(model_cfg, saved):
+    return {field: getattr(model_cfg, field) for field in saved if getattr(model_cfg, field) != saved[field]}
+
+
+def vae_loss(logits, target, mean, log_variance, weights):
+    return weights.of(F.mse_loss(logits, target)) + (mean**2 - log_variance).sum()
+"""
+
+
+def test_what_only_reminds_of_a_part_is_what_its_name_says(tmp_path):
+    assert {*reported(written(NO_PARTS, tmp_path)).ignored} == {
+        "load_model (it saves or loads)",
+        "find_model_overrides_in_config (settings)",
+        "vae_loss (a loss of another sort)",
+    }

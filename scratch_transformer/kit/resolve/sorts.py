@@ -290,12 +290,25 @@ MOST_SAID = 90
 """Letters of what something stops with."""
 
 
+def _named_at_last(name: str) -> str:
+    """What a function is by its name which reminds of a kind, and is not understood as one: vae_loss, load_model."""
+    called = " ".join(words(name))
+    if called.endswith(" loss"):
+        return A_LOSS
+    if KEPT.match(called):
+        return KEEPS
+    return _named(name, (A_LOSS, BEGINS, SETTINGS, MEASURES, SHOWS))
+
+
+KEPT = re.compile(r"(load|save) (\w+ )*(model|weights|checkpoint|state|pretrained)\b")
+
+
 def left_of(thing: Any, kind: str, verdict: str, problem: str, components: Iterable[Any]) -> str:
     """Why something is not told of that reminds of a kind: what it is, or what happened when it was tried as one."""
     whole = _whole_of(thing, components) if inspect.isfunction(thing) else None
     if why := unmade(thing) or _of_function(thing) or (A_PART.format(whole.__name__) if whole is not None else ""):
         return why
-    if inspect.isfunction(thing) and (named := _named(thing.__name__, (A_LOSS, MEASURES, SHOWS))):
+    if inspect.isfunction(thing) and (named := _named_at_last(thing.__name__)):
         return named
     if tokenizing.encodes(getattr(thing, "owner", thing)):
         return OF_TEXTS
