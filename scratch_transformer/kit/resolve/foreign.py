@@ -448,7 +448,8 @@ PART = re.compile(rf"{STANDS_FOR.pattern}|norm|block|layer|att|feed|encod", re.I
 
 def _stands_for_a_part(name: str, forward: Any) -> bool:
     """Whether what has the name of a part gives back what it is given: class DummyLayerNorm, to be written later."""
-    return bool(_given_back(forward) == [one.arg for one in forward.args.args[1:2]] and PART.search(name))
+    given = _given_back(forward)
+    return bool(given and given == [one.arg for one in forward.args.args[1:2]] and PART.search(name))
 
 
 def _given_back(forward: Any) -> list[str]:

@@ -21,7 +21,9 @@ from scratch_transformer.kit.resolve.call.plan import CannotCall, Plan
 from scratch_transformer.kit.resolve.call.switches import KEPT
 from scratch_transformer.kit.resolve.names.words import plain
 
-PASSED = re.compile(r"^past|cache|layerpast|keyvalues")
+NEEDED = re.compile(r"^past|cache")
+"""What must be given; key_values that must be are an encoder's, or of any tokens that are attended to."""
+PASSED = re.compile(rf"{NEEDED.pattern}|layerpast|keyvalues$")
 RETURNED = re.compile(rf"{PASSED.pattern}|^present|^kvs?$")
 """A key of a dictionary that is returned."""
 KEYS, VALUES = re.compile(r"keys?|k"), re.compile(r"values?|v")
@@ -73,12 +75,17 @@ def pieces(
 
 def is_kept_in(parameter: inspect.Parameter) -> bool:
     """Whether a forward must be told what is kept: forward(ids, kv_caches)."""
-    return PASSED.search(plain(parameter.name)) is not None and parameter.default is parameter.empty
+    return NEEDED.search(plain(parameter.name)) is not None and parameter.default is parameter.empty
+
+
+def _may_be_kept_in(parameter: inspect.Parameter) -> bool:
+    is_left_out = parameter.default is None and PASSED.search(plain(parameter.name)) is not None
+    return is_left_out or is_kept_in(parameter)
 
 
 def passed(parameters: list[inspect.Parameter]) -> list[inspect.Parameter]:
     """The parameter for what is kept; two, where keys and values have one each: k_cache and v_cache."""
-    found = [p for p in parameters if PASSED.search(plain(p.name)) and (p.default is None or is_kept_in(p))]
+    found = [p for p in parameters if _may_be_kept_in(p)]
     for keys, values in itertools.permutations(found, 2):
         if KEYS.sub("", plain(keys.name)) == VALUES.sub("", plain(values.name)):
             return [p for p in found if p in (keys, values)]
@@ -150,7 +157,7 @@ def tokenwise(made: nn.Module, plan: Plan, inputs: Mapping[str, Any], tensor: Ca
 
 def with_none_kept(plan: Plan, call: Callable[..., Any], layers: int) -> Plan | None:
     """The plan of what wants a list with a place for every layer, in place of None; None if it takes no such list."""
-    found = [p.name for p in parameters_of(call) if PASSED.search(plain(p.name)) and p.default in (None, p.empty)]
+    found = [p.name for p in parameters_of(call) if _may_be_kept_in(p)]
     lists = {name: beside.NoneKept(layers) for name in found if plan.constants.get(name) is None}
     lists = {name: given for name, given in lists.items() if name not in plan.arguments}
     return replace(plan, constants={**plan.constants, **lists}) if lists else None

@@ -369,7 +369,7 @@ def _memory_again(names: Mapping[str, str], constants: Mapping[str, Any], tensor
     {} if there is nothing of that sort.
     """
     unknown = [name for name, value in constants.items() if value is MEANINGLESS and plain(name) not in FIXED]
-    unknown = [name for name in unknown if not caching.PASSED.search(plain(name))]
+    unknown = [name for name in unknown if not caching.NEEDED.search(plain(name))]
     return {**names, **dict.fromkeys(unknown, "memory")} if unknown and "memory" in tensors else {}
 
 
