@@ -115,13 +115,13 @@ def test_dropout_is_cut_alike_for_any_number_of_threads(threads, monkeypatch):
     assert {(block.b, block.h0, block.h1) for block in cut.groups()} == {(x.b, x.h0, x.h1) for x in expected}
 
 
-@pytest.mark.parametrize("dropout_p, step", [(0.0, 2), (0.1, 4)])
-def test_two_tiles_are_of_half_as_many_heads(dropout_p, step, monkeypatch):
-    """But with dropout, which is to be the same backward, where two are held, as forward."""
-    monkeypatch.setattr(tiles, "TILE", 4 * 2 * 3)
-    cut = problem(torch.zeros(1, 8, 2, 4), torch.zeros(1, 8, 3, 4), dropout_p=dropout_p)
-    assert {block.h1 - block.h0 for block in cut.groups()} == {4}
-    assert {block.h1 - block.h0 for block in cut.groups(tiles=2)} == {step}
+@pytest.mark.parametrize("dropout_p, queries", [(0.0, 4), (0.1, 8)])
+def test_blocks_have_half_as_many_queries_going_backward(dropout_p, queries):
+    """But with dropout, which is to be the same then."""
+    cut = problem(torch.zeros(1, 2, 20, 4), torch.zeros(1, 2, 30, 4), dropout_p=dropout_p)
+    assert (cut.queries_per_block, cut.queries_backward) == (8, queries)
+    short = problem(torch.zeros(1, 2, 20, 4), torch.zeros(1, 2, 5, 4), dropout_p=dropout_p)
+    assert short.queries_per_block == short.queries_backward == 2
 
 
 def test_enough_groups_of_heads_to_share_out_where_threads_are_held_up(monkeypatch):

@@ -50,7 +50,7 @@ def backward(problem: Problem, saved: Saved, gradients: Gradients) -> None:
     def differentiate(group: Block, scratch: Scratch) -> None:
         _differentiate(problem, group, saved, gradients, scratch)
 
-    groups = problem.groups(tiles=2)  # of weights, and of their gradient
+    groups = problem.groups()
     with products.asked_for(problem.way):
         if gradients.mask is None:
             workers.run(groups, differentiate, problem.like, PRODUCTS * problem.flops)
@@ -66,8 +66,8 @@ def _differentiate(problem: Problem, group: Block, saved: Saved, gradients: Grad
     value_sum = grad_value if grad_value.dtype == dtype else scratch("grad_value", *grad_value.shape)
     key_sum.zero_()
     value_sum.zero_()
-    for t0 in range(0, group.t1, problem.queries_per_block):
-        block = dataclasses.replace(group, t0=t0, t1=min(t0 + problem.queries_per_block, group.t1))
+    for t0 in range(0, group.t1, problem.queries_backward):
+        block = dataclasses.replace(group, t0=t0, t1=min(t0 + problem.queries_backward, group.t1))
         _add_block(problem, block, saved, gradients, key_sum, value_sum, scratch)
     key_sum.mul_(problem.scale_left)
     if key_sum is not grad_key:

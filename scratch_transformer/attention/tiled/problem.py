@@ -124,6 +124,14 @@ class Problem:
             return QUERIES // 2 * self._stretch if S <= SHORT else 2 * QUERIES
         return max(1, QUERIES // (8 if 2 * S <= SHORT else 4 if S <= SHORT else 2))
 
+    @cached_property
+    def queries_backward(self) -> int:
+        """Of a block going backward, where two tiles are held, and a cache must hold both: no more than half as many.
+
+        But with dropout, which follows from the tiles, as many.
+        """
+        return self.queries_per_block if self.dropout_p > 0 else min(self.queries_per_block, QUERIES * self._stretch)
+
     def blocks(self, heads: int | None = None) -> list[Block]:
         """All queries, cut into blocks: those of the same heads one after the other, and the last queries first.
 
@@ -135,16 +143,16 @@ class Problem:
         groups = self.groups(len(starts), heads)
         return [replace(group, t0=t0, t1=min(t0 + step, T)) for group in groups for t0 in reversed(starts)]
 
-    def groups(self, tasks: int = 1, heads: int | None = None, tiles: int = 1) -> list[Block]:
+    def groups(self, tasks: int = 1, heads: int | None = None) -> list[Block]:
         """All heads, as many at a time as make a tile, but enough groups of so many tasks to share out.
 
-        heads: so many at a time, whatever a tile is. tiles: so many are held at a time, which a cache must hold.
+        heads: so many at a time, whatever a tile is.
         """
         B, K, _, T, _ = self.query.shape
         enough = workers.enough() if self.query.device.type == "cpu" else 1
         if self.dropout_p > 0:
-            enough = tiles = 1  # what is dropped follows from the tiles: the same forward, backward, on any threads
-        step = max(1, min(heads or self._heads_per_tile() // tiles, B * K * tasks // enough))
+            enough = 1  # what is dropped follows from the tiles, and must not depend on the number of threads
+        step = max(1, min(heads or self._heads_per_tile(), B * K * tasks // enough))
         return [Block(b, h0, min(h0 + step, K), 0, T) for b in range(B) for h0 in range(0, K, step)]
 
     def _heads_per_tile(self) -> int:
