@@ -141,5 +141,7 @@ class _Sums:
 
         Neither may leave the range of the dtype, and rounded gradients are rounded as they come.
         """
+        if self._problem.way is not Way.WIDE:
+            return False
         least, most = (x.item() for x in total.aminmax())
-        return self._problem.way is Way.WIDE and least > 1 / MODERATE and most < MODERATE
+        return least > 1 / MODERATE and most < MODERATE

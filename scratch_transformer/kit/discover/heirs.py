@@ -7,10 +7,8 @@ import re
 from pathlib import Path
 
 from scratch_transformer.kit.definitions import file_of, text_of_file
-from scratch_transformer.kit.discover.target import python_files
+from scratch_transformer.kit.discover.target import files_beside
 from scratch_transformer.kit.syntax import Function, last_name, nodes_in, tree_from
-
-MOST_FILES, MOST_BYTES = 40, 200_000
 
 
 def fill_in(cls: type, name: str) -> bool:
@@ -22,9 +20,7 @@ def _heirs(cls: type) -> list[ast.ClassDef]:
     own = Path(file_of(cls))
     named = re.compile(rf"^class \w+\(.*\b{re.escape(cls.__name__)}\b", re.MULTILINE)
     found: list[ast.ClassDef] = []
-    for path in python_files(own.parent)[:MOST_FILES] if own.is_file() else ():
-        if path.resolve() == own.resolve() or path.stat().st_size > MOST_BYTES:
-            continue
+    for path in files_beside(own) if own.is_file() else ():
         text = text_of_file(path)
         classes = nodes_in(tree_from(text), ast.ClassDef) if named.search(text) and own.stem in text else []
         found += [one for one in classes if cls.__name__ in map(last_name, one.bases)]

@@ -16,11 +16,11 @@ from typing import Any
 from scratch_transformer.kit.definitions import is_module_class, parameters_of
 from scratch_transformer.kit.discover import load
 from scratch_transformer.kit.discover.sandbox import Guard
-from scratch_transformer.kit.discover.target import Source, find, python_files
+from scratch_transformer.kit.discover.target import Source, files_beside, find
 
 DEFINITION = re.compile(r"^class (\w+)\(.*Module", re.MULTILINE)
 PLAIN = re.compile(r"^class (\w+)", re.MULTILINE)
-MOST_FILES, MOST_BYTES, MOST_LOADED = 40, 200_000, 8
+MOST_LOADED = 8
 ALIKE = 0.9
 """How much a parameter's name is a class's, one letter aside."""
 LEAST_LETTERS = 6
@@ -51,7 +51,7 @@ def given_to(module: types.ModuleType, source: Source, guard: Guard) -> Iterator
 
 def classes_called(name: re.Pattern[str], source: Source, guard: Guard) -> Iterator[type]:
     """Classes in the files beside one that are no modules, by their bare names."""
-    for file in _files_beside(Path(source.path)):
+    for file in files_beside(Path(source.path)):
         named = PLAIN.findall(file.read_text(encoding="utf-8", errors="replace"))
         if any(name.search(_bare(one)) for one in named):
             defined = vars(load.load(find(str(file)).sources[0], guard).module)
@@ -70,16 +70,11 @@ def _asked(cls: type) -> list[str]:
 def _beside(path: Path) -> dict[str, tuple[str, str]]:
     """Module classes in the other files of a folder: bare name -> (file, name); of two, that in its own file."""
     found: dict[str, tuple[str, str]] = {}
-    for file in _files_beside(path):
+    for file in files_beside(path):
         for name in DEFINITION.findall(file.read_text(encoding="utf-8", errors="replace")):
             if _bare(name) not in found or _bare(file.stem) == _bare(name):
                 found[_bare(name)] = str(file), name
     return found
-
-
-def _files_beside(path: Path) -> list[Path]:
-    files = python_files(path.parent)[:MOST_FILES]
-    return [file for file in files if file != path and file.stat().st_size <= MOST_BYTES]
 
 
 def _bare(name: str) -> str:

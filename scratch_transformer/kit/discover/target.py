@@ -106,6 +106,15 @@ def python_files(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.glob("*.py")) if path.is_file() and os.access(path, os.R_OK)]
 
 
+MOST_FILES, MOST_BYTES = 40, 200_000
+
+
+def files_beside(path: Path) -> list[Path]:
+    """The other Python files of a file's folder: no more than so many, and none that is large."""
+    files = python_files(path.parent)[:MOST_FILES]
+    return [file for file in files if file.resolve() != path.resolve() and file.stat().st_size <= MOST_BYTES]
+
+
 def _levels(folder: Path) -> int:
     """How many folders up the relative imports of a folder's files reach: they make it a package."""
     texts = (path.read_bytes() for path in python_files(folder)[:MOST_FILES])
