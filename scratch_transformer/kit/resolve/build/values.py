@@ -30,6 +30,7 @@ VOCABULARIES = {"vocab_size", "src_vocab_size", "tgt_vocab_size"}
 COUNTS = {*VOCABULARIES, "num_layers"}
 """Of words and layers, which a table of positions has none of: what it is told as that is how many rows it has."""
 EMBEDDINGS = {"embedding", "embeddings"}
+OUTPUTS = {"out", "output", "outputs"}
 ENDS = ("d_model", "d_out")
 """What a linear layer is told first, in whatever words: Linear(x, y)."""
 WIDTHS = {"d_model", "d_k"}
@@ -140,6 +141,8 @@ class Values:
             return ("axis",)
         if _counts_embeddings(name) and (self.has_vocabulary or not self.own & VOCABULARIES):
             return ("d_model", *settings_of(name))  # the width of what embeds no words
+        if _counts_outputs(name) and not self.own & VOCABULARIES:
+            return ("d_out" if "d_out" in self.own else "d_model", *settings_of(name))
         return ("d_ff", *settings_of(name)) if name in self._inner else settings_beside(name, self._beside)
 
     def _padding(self, name: str) -> str:
@@ -211,6 +214,11 @@ def _counts_embeddings(name: str) -> bool:
     """num_embeddings, n_embedding: how many words there are, or how many features a word has."""
     found = set(words(name))
     return bool(found & EMBEDDINGS) and found <= EMBEDDINGS | COUNT | {"of"} and settings_of(name) == ("vocab_size",)
+
+
+def _counts_outputs(name: str) -> bool:
+    """pw_num_outputs: how many words there are, or, of what has none, how many features come out."""
+    return bool(OUTPUTS & set(words(name))) and settings_of(name) == ("vocab_size",)
 
 
 def _halved(name: str, value: Any) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from scratch_transformer.kit.definitions import leads_to, names_in, reads, source_of
 from scratch_transformer.kit.judge.running import watched
@@ -299,6 +299,13 @@ def _masks_left(candidate: Resolved) -> list[str]:
 
 UNPROJECTED = "It has no projections of queries, keys and values: it was given them projected, as its caller has to."
 
+NO_SECOND = "It has no second linear map, after the activation: it was compared without."
+ANOTHER_WIDTH = "Its second linear map gives no vectors of d_model numbers again: it was compared without."
+
+
+def _has_two_matrices(module: nn.Module) -> bool:
+    return sum(weight.dim() == 2 for weight in module.parameters()) > 1
+
 
 def notes(candidate: Resolved) -> None:
     """How it was understood, in sentences, where that is not a matter of course."""
@@ -332,7 +339,7 @@ def notes(candidate: Resolved) -> None:
     if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
         candidate.limits.append(UNPROJECTED)
     if candidate.module is not None and kind.name in NETWORKS and "linear2.weight" in candidate.missing:
-        candidate.limits.append("It has no second linear map, after the activation: it was compared without.")
+        candidate.limits.append(ANOTHER_WIDTH if _has_two_matrices(candidate.module) else NO_SECOND)
     if "mask" in kind.inputs and not plan.mask_parameters:
         candidate.limits.append(NO_MASK)
     candidate.masks_unread = candidate.unread() if "A24" in kind.ids else ()
