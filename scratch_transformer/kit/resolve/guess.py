@@ -39,6 +39,7 @@ from scratch_transformer.kit.resolve.functions import (
     letters,
     mask_makers,
     mask_outputs,
+    of_modules,
     padded,
     schedules,
     training,
@@ -228,7 +229,7 @@ def _with_what_it_makes(best: list[str], function: Any, kinds: Mapping[str, Kind
         best = first(["Transformer"], best)  # build_model(src_vocab, tgt_vocab)
     if any("rope_base" in settings_of(p.name)[:1] for p in parameters_of(function)):
         best = first([kind for kind in best if kind in TODAY], best)  # run_transformer_block(…, theta, weights, x)
-    if best and best[0] in ATTENTIONS and _is_without_heads(function, kinds):
+    if best and best[0] in ATTENTIONS and (of_modules.attends(function) or _is_without_heads(function, kinds)):
         best = first(["ScaledDotProductAttention"], best)  # dot_attention(query, key, value)
     return best
 

@@ -10,7 +10,7 @@ from scratch_transformer.kit.arrays.engines import engine_of, of_its_tensors
 from scratch_transformer.kit.arrays.libraries import libraries
 from scratch_transformer.kit.arrays.turning import of_arrays
 from scratch_transformer.kit.kind import Kind
-from scratch_transformer.kit.resolve.functions import mask_functions, sizes, weighted
+from scratch_transformer.kit.resolve.functions import mask_functions, of_modules, sizes, weighted
 
 
 def readings(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Iterator[Any]:
@@ -27,4 +27,5 @@ def readings(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> Iterator[An
 
 def _of(function: Any, kind: Kind, settings: Mapping[str, Any]) -> list[Any]:
     special = sizes.of_sizes(function, kind) or mask_functions.readings(function, kind, settings.get("pad", 0))
+    special = special or of_modules.readings(function, kind)
     return special or weighted.weighted(function, kind, settings) or [function]

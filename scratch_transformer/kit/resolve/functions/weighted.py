@@ -31,6 +31,8 @@ from scratch_transformer.kit.resolve.names.words import plain
 
 OPTIONAL = ("dropout", "d_k", "eps", "max_len", "num_heads")
 """Settings that functions have whatever their kind."""
+OF_MODULES = frozenset(dir(nn.Module()))
+"""What every module has already, its flag of training among it: no weight can be called so."""
 
 
 class Weighted(nn.Module):
@@ -56,7 +58,7 @@ class Weighted(nn.Module):
 
     def put(self, leaf: str, path: str, shape: tuple[int, ...]) -> None:
         """A parameter of this shape at a path of this module."""
-        *parents, name = [f"{part}_" if hasattr(nn.Module, part) else part for part in path.split(".")]
+        *parents, name = [f"{part}_" if part in OF_MODULES else part for part in path.split(".")]
         module: nn.Module = self
         for parent in parents:
             if parent not in module._modules:

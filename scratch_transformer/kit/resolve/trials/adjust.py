@@ -49,12 +49,13 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
         _add_head(candidate, probe, trial)
         return
     expected = trial.expected_shape(probe.inputs)
-    if candidate.plan.order == HEADS_AFTER and expected is not None:
+    is_core = candidate.kind.name == "ScaledDotProductAttention"
+    if (candidate.plan.order == HEADS_AFTER or (is_core and candidate.plan.order == "batch first")) and expected:
         with double():
             output = candidate(**probe.inputs)
         if output.shape != expected and output.dim() == 4 and output.transpose(1, 2).shape == expected:
             candidate.post = _turned
-            candidate.notes.append("It returns heads before the length: (B, h, T, d_k).")
+            candidate.notes.append(HEADS_RETURNED[candidate.plan.order])
         return
     if "position" not in candidate.kind.name.lower():
         return
@@ -70,6 +71,10 @@ def adapt_output(candidate: Resolved, probe: Probe, trial: Trial) -> None:
 
 
 HEADS_AFTER = "heads after the length"
+HEADS_RETURNED = {
+    HEADS_AFTER: "It returns heads before the length: (B, h, T, d_k).",
+    "batch first": "It returns heads after the length: (B, T, h, d_k).",
+}
 
 
 def _turned(output: Tensor, inputs: Inputs) -> Tensor:
