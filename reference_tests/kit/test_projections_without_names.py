@@ -51,6 +51,15 @@ def test_packed_projections_of_any_name(make, project, scale, ids, tmp_path):
     assert result.severe == ids and result.verdict == ("mistake" if ids else "matches the builtin"), result
 
 
+@pytest.mark.parametrize("scale, ids", [(SCALE, []), ("", ["A1"])])
+def test_a_projection_called_like_a_norm_is_one_all_the_same(scale, ids, tmp_path):
+    """self.ln2 = nn.Linear(dim, dim), for a linear layer."""
+    text = ATTENTION.replace("MAKE", f"self.pack, self.ln2 = {THREE.partition(' = ')[2]}").replace("SCALE", scale)
+    text = text.replace("PROJECT", "q, k, v = self.pack(x).chunk(3, -1)").replace("self.back", "self.ln2")
+    result = check_text(text, tmp_path)["Attention"]
+    assert result.severe == ids and result.verdict == ("mistake" if ids else "matches the builtin"), result
+
+
 LAYER = """
 class EncoderLayer(nn.Module):
     def __init__(self, dim, heads, hidden):
@@ -126,3 +135,13 @@ def test_parts_of_its_own_are_what_their_classes_are_called(old, new, is_right, 
     """Matrices of one shape, whose attributes say nothing: the embedding's and that of the scores."""
     result = check_text(OWN_PARTS.replace(old, new), tmp_path)["LanguageModel"]
     assert (result.verdict in FINE) == is_right
+
+
+BOTH = [("embedding", "output_embeddings"), ("out_emb", "head"), ("words", "out_embed")]
+
+
+@pytest.mark.parametrize("first, third", BOTH)
+def test_what_is_called_an_output_embedding_is_what_its_class_says(first, third, tmp_path):
+    """The matrix that gives the scores, or the embedding of what is put out."""
+    text = OWN_PARTS.replace("self.first", f"self.{first}").replace("self.third", f"self.{third}")
+    assert check_text(text, tmp_path)["LanguageModel"].verdict in FINE

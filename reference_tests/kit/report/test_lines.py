@@ -384,7 +384,7 @@ def learner(tmp_path, monkeypatch):
                "hidden_words": HIDDEN, "hiding_words": HIDING, "smoothed_words": SMOOTHED,
                "sublayers_in_turn": SUBLAYERS, "deviated_norm": DEVIATION, "norm_of_both": TOGETHER,
                "scores_in_place": IN_PLACE, "barely_hidden": BARELY,
-               "turned_words": TURNED}  # fmt: skip
+               "turned_words": TURNED, "turned_heads": TURNED_HEADS}  # fmt: skip
     for name, text in written.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     yield importlib.import_module
@@ -487,6 +487,28 @@ def test_what_is_not_filled_is_known_by_its_name_and_heads_are_merged_where_they
     assert place("B22", "self.heads.0.sinks", heads).line == 15
     assert place("B22", "self.heads.0.q.weight", heads).line == 7
     assert place("A23", "features before heads", heads).line == 24
+
+
+TURNED_HEADS = """
+import torch
+from torch import nn
+class Product(nn.Module):
+    def forward(self, q, k, v):
+        return torch.matmul(q, k.transpose(2, 3)).softmax(-1) @ v
+class Heads(nn.Module):
+    def __init__(self, product):
+        super().__init__()
+        self.product = product
+    def forward(self, q, k, v):
+        q, k, v = (x.unflatten(-1, (2, -1)).transpose(1, 2) for x in (q, k, v))
+        return self.product(q, k, v).transpose(-1, -2).reshape(len(q), -1, 8)
+"""
+
+
+def test_heads_are_merged_behind_what_splits_them_and_behind_the_product(learner):
+    module = learner("turned_heads")
+    product = module.Product()
+    assert place("A23", "features before tokens", module.Heads, [module.Heads(product), product]).line == 13
 
 
 @pytest.mark.parametrize("id, form, name, line", [

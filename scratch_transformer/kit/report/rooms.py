@@ -30,7 +30,7 @@ OF_DEVIATIONS = ("LN2", "LN9", "LN10", "LN14")
 """Mistakes with what a norm divides by: roots that others take are none of it."""
 OF_POSITIONS = ("P1", "P2", "P3", "P4", "P6", "P8", "P9", "P10", "P14")
 """Mistakes that are made where the table of positions is made or read."""
-MERGES = {("A23", "not transposed back")}
+MERGES = {("A23", "not transposed back"), ("A23", "features before tokens")}
 """Heads are split before they are merged, with the same words: the last line is meant."""
 NETWORK = re.compile(r"(?i)feed|ffn|mlp|^pw?ff?")
 

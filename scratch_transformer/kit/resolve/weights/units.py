@@ -239,17 +239,21 @@ def is_repeated(made: nn.Module, path: str) -> bool:
 
 
 BY_CLASS = {"Embedding": "embedding", "Linear": "projection"}
+OF_SCORES = re.compile(r"(^|[._])out(put)?_?emb\w*$")
+"""The embedding of a decoder's words, or what gives their scores."""
 
 
 def _by_class(unit: Unit, module: nn.Module | None, kind_of: KindOf) -> tuple[str, ...]:
     """Outside of all layers classes, torch's or the learner's own, say what is an embedding and what a projection, W_o,
-    where no name does.
+    where no name does, or one that means both: output_embeddings = Linear(d_model, vocab_size).
     """
     said = {"embedding", "projection", "position"} & set(unit.context)
-    if unit.layer is not None or said or module is None:
+    means_both = OF_SCORES.search(unit.path.lower()) is not None
+    if unit.layer is not None or module is None or (said and not means_both):
         return unit.context
     kind = next((kind for kind in BY_CLASS if isinstance(module, getattr(nn, kind))), kind_of(type(module)) or "")
-    return (*unit.context, BY_CLASS[kind]) if kind in BY_CLASS else unit.context
+    rest = [word for word in unit.context if not (means_both and word in BY_CLASS.values())]
+    return (*rest, BY_CLASS[kind]) if kind in BY_CLASS else unit.context
 
 
 def _with_halves(units: list[Unit]) -> list[Unit]:
@@ -416,8 +420,11 @@ def _matrix_of(name: str, parameters: Parameters) -> str | None:
 
 
 def _in_norm(name: str, owner: nn.Module | None, kind_of: KindOf) -> bool:
-    """Whether a parameter within an attention belongs to a normalization there."""
-    is_norm = isinstance(owner, nn.LayerNorm) or (kind_of(type(owner)) or "").endswith("Norm")
+    """Whether a parameter within an attention belongs to a normalization there, which no nn.Linear is: ln4."""
+    known = kind_of(type(owner)) or ""
+    if isinstance(owner, nn.Linear) or known == "Linear":
+        name = ".".join(name.split(".")[:-2])  # what it is in
+    is_norm = isinstance(owner, nn.LayerNorm) or known.endswith("Norm")
     return is_norm or re.search(NORM, name.lower()) is not None
 
 
