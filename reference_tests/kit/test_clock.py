@@ -10,10 +10,12 @@ from torch import nn
 from scratch_transformer.kit import clock
 from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.kinds.decoding import toy_model
 from scratch_transformer.kit.recipe import RIGHT
 from scratch_transformer.kit.resolve.call import batching
 from scratch_transformer.kit.resolve.call.plan import Plan
 from scratch_transformer.kit.resolve.candidate import Resolved
+from scratch_transformer.kit.resolve.functions.toy import Reading, ToyModel
 
 
 def test_what_is_counted_passes_and_nothing_else():
@@ -78,6 +80,14 @@ def test_what_takes_one_sentence_at_a_time_is_counted_for_each_and_what_stops_is
         passed.append(clock.now() - begin)
     parts = clock.of_call(nn.LayerNorm(5), 0.0)
     assert passed == pytest.approx([clock.CALL + parts, 3 * (clock.SINGLE + parts), clock.STOPPED])
+
+
+def test_each_word_that_a_writer_asks_its_model_for_is_counted():
+    toy = ToyModel(toy_model(4, 4), Reading())
+    begin = clock.now()
+    for length in (1, 2, 3):
+        toy(torch.ones(1, length, dtype=torch.long))
+    assert clock.now() - begin == pytest.approx(3 * clock.TOY)
 
 
 @pytest.fixture

@@ -108,3 +108,25 @@ def test_what_has_a_recurrent_layer_before_it_does_not(tmp_path):
     text = OF_A_MODULE.replace("NAME", "DecoderOutput").replace("AXIS", "-1")
     results = check_text(text.replace("nn.Identity()", "nn.GRU(d_model, d_model)"), tmp_path)
     assert all(one.kind != "Projection" for one in results.values())
+
+
+OF_PYTORCHS = """
+class CastLinear(nn.Linear):
+    def forward(self, x):
+        return F.linear(x, self.weight.to(dtype=x.dtype))
+
+
+class Squared(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.wide, self.narrow = CastLinear(d_model, d_ff, BIAS), CastLinear(d_ff, d_model, BIAS)
+
+    def forward(self, x):
+        return self.narrow(torch.relu(self.wide(x)).square())
+"""
+
+
+@pytest.mark.parametrize("bias, expected", [("bias=False", True), ("bias=True", False)])
+def test_a_layer_of_pytorchs_without_its_bias_has_none_where_every_call_says_so(bias, expected, tmp_path):
+    result = check_text(OF_PYTORCHS.replace("BIAS", bias), tmp_path)["CastLinear"]
+    assert (result.verdict == "matches the builtin") == expected, result

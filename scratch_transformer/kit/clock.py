@@ -19,6 +19,8 @@ CALL, SINGLE, STOPPED = 1e-3, 3e-4, 1e-4
 """Seconds for a call of the learner's code; for one of many, for a sentence or a head alone; for one that stops."""
 REFERENCE, HYPOTHESIS = 4e-4, 2e-5
 """For a call of the reference; for a recipe whose output was computed before."""
+TOY = 2e-4
+"""For each word that a function which writes texts asks the model for that stands in its model's place."""
 PART, WEIGHT = 2e-5, 2e-9
 """The same for each module in what is called; for each of its weights."""
 BUILT = 2.5e-4

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit import clock
-from scratch_transformer.kit.definitions import is_module_class, namespace_of, parameters_of
+from scratch_transformer.kit.definitions import is_module_class, names_in, namespace_of, parameters_of
 from scratch_transformer.kit.judge.frames import frames_of, nodes_at
 from scratch_transformer.kit.judge.told_by_calls import told_by_calls
 from scratch_transformer.kit.resolve.build import config, options, tokenizer
@@ -160,6 +160,18 @@ def _is_told_its_width(cls: Any, uses: Mapping[str, Use]) -> bool:
     return is_called_head(getattr(cls, "__name__", "")) and not (is_told or divides)
 
 
+def _is_told_otherwise(cls: Any, parameter: inspect.Parameter) -> bool:
+    """Whether every call in the file turns a flag that nothing is known of: scale=True, bias=False of what has none.
+
+    A bias is so where a subclass of PyTorch's layer computes without it: Linear(nn.Linear).
+    """
+    if parameter.default is True:
+        asks = parameter.name == "bias" and "__init__" not in vars(cls) and "bias" not in names_in(cls)
+    else:
+        asks = parameter.default is False and SCALES_BY.fullmatch(plain(parameter.name)) is not None
+    return asks and set(told_by_calls(cls, parameter.name)) == {not parameter.default}
+
+
 def attempts(
     cls: Any,
     settings: Mapping[str, Any],
@@ -191,8 +203,8 @@ def attempts(
         found = [given[parameter.name]] if parameter.name in given else options.options(wish, values, parts)
         if takes_memory and not found and parameter.default is False and CROSSING.search(parameter.name):
             found = [True, False]
-        if not found and parameter.default is False and SCALES_BY.fullmatch(plain(parameter.name)):
-            found = [True] if set(told_by_calls(cls, parameter.name)) == {True} else []
+        if parameter.name not in given and _is_told_otherwise(cls, parameter):
+            found = [not parameter.default]
         if found:
             choices[parameter.name] = found
         elif parameter.default is parameter.empty:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from scratch_transformer.kit import clock
 from scratch_transformer.kit.canonical.decoding import longest_of
 from scratch_transformer.kit.judge.frames import learners_frame, line_of, parsed, values_asked_for
 from scratch_transformer.kit.kinds.decoding import BOS, EOS
@@ -55,6 +56,8 @@ class Reading:
 
     def toys(self, ids: Tensor) -> Tensor:
         """The toy's own ids for those of somebody's code: its first and its last one among them."""
+        if (self.begin, self.end) == (BOS, EOS):
+            return ids
         ids, begin = (_exchanged(some, self.end, EOS) for some in (ids, torch.tensor(self.begin)))
         return _exchanged(ids, int(begin), BOS)
 
@@ -154,6 +157,7 @@ class ToyModel(nn.Module):
         return Head(self.reading.head_logs)(floats[0]) if floats and "enc" not in word else self.encode()
 
     def forward(self, *args: Any, **options: Any) -> Any:
+        clock.count(clock.TOY)
         given = [*args, *options.values()]
         of_arrays = any(isinstance(value, np.ndarray) for value in given)
         values = [_of_numbers(v) if isinstance(v, (list, tuple, np.ndarray)) else v for v in given]
@@ -162,8 +166,9 @@ class ToyModel(nn.Module):
         ids = ids.T if turned else ids
         new = ids.shape[-1]
         ids, past = self.pasts.joined(ids, given, options)
-        order = self.reading.toys(torch.arange(WORDS))
-        logits = self.next_logits(self.reading.toys(ids.reshape(-1, ids.shape[-1])))[..., order]
+        with torch._C.DisableTorchFunction():  # what the toy computes is nothing that the learner's code calls
+            order = self.reading.toys(torch.arange(WORDS))
+            logits = self.next_logits(self.reading.toys(ids.reshape(-1, ids.shape[-1])))[..., order]
         logits = logits[:, -1] if self.reading.last_only else logits[:, -new:]
         logits = logits if ids.dim() == 2 or _is_beside_a_batch(values) else logits[0]
         logits = logits.transpose(0, 1) if turned and not self.reading.last_only else logits
