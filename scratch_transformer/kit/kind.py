@@ -528,6 +528,7 @@ LAYERS = ("Layer", "Block")
 """How the names of kinds end that are one layer."""
 NO_MASK = "It takes no mask, so masks were not checked."
 NOT_GIVEN = "Not checked, as it cannot be given such inputs: {}."
+OF_FLAG = "Its {} is a flag and no mask: it was checked without."
 ONE_LENGTH = "It works with sequences of its longest length alone: only such were checked."
 """Limits."""
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from scratch_transformer.kit.judge.changes import FILLS
 from scratch_transformer.kit.judge.session import ROUNDED, Session, distance
-from scratch_transformer.kit.kind import Candidate, Diagnosis, Finding, Probe
+from scratch_transformer.kit.kind import OF_FLAG, Candidate, Diagnosis, Finding, Probe
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import BESIDE_A_MASK
 from scratch_transformer.kit.recipe import Recipe
@@ -33,7 +33,8 @@ def with_flag(candidate: Candidate, diagnosis: Diagnosis) -> Diagnosis:
     except Exception:  # it may be refused without a mask, as by torch.nn
         return diagnosis
     found = next(_agreeing(session, diagnosis.recipe, probe, output), None)
-    limits = tuple(limit for limit in diagnosis.limits if limit != f"It was not given its {flag}.")
+    unset = (f"It was not given its {flag}.", OF_FLAG.format(flag))
+    limits = tuple(limit for limit in diagnosis.limits if limit not in unset)
     if found is None:
         said = f"With {flag}=True it gives other numbers than with a mask that hides the future, for an unknown reason."
         return replace(diagnosis, limits=(*limits, said))
@@ -42,7 +43,8 @@ def with_flag(candidate: Candidate, diagnosis: Diagnosis) -> Diagnosis:
         return replace(diagnosis, limits=limits)
     is_hint = id == "A25" and flag == "is_causal" and candidate.accepts(probe.inputs)
     form = BESIDE_A_MASK if is_hint else f"{form}, with {flag}=True".removeprefix(", ")
-    finding = Finding(MISTAKES[id], f"With {flag}=True and no mask, {SAID[id]}.", form)
+    alone = "" if OF_FLAG.format(flag) in diagnosis.limits else " and no mask"
+    finding = Finding(MISTAKES[id], f"With {flag}=True{alone}, {SAID[id]}.", form)
     verdict = "mistake" if finding.severity == "mistake" else diagnosis.verdict
     return replace(diagnosis, findings=(finding, *diagnosis.findings), limits=limits, verdict=verdict)
 

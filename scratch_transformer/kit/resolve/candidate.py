@@ -76,6 +76,8 @@ class Resolved(Candidate):
         """Of angles, by what makes them."""
         self.has_finite_rows = False
         """Whether a query that may attend to nothing gets numbers, whatever it would get by itself."""
+        self.mask_flag = ""
+        """A parameter for a mask that its code only asks whether it is true."""
         self.last_of = ""
         """The sequence of whose tokens it answers for the last alone."""
         thing = getattr(made, "function", made)
@@ -262,6 +264,8 @@ class Resolved(Candidate):
 
     @property
     def causal_flag(self) -> str:
+        if self.mask_flag:
+            return self.mask_flag
         is_alone = all("pad" in plain(name) for name in self.plan.masks)  # no mask hides the future
         own = causal_flags(parameters_of(self.function), is_alone)
         return next((name for name in own if name not in self.plan.arguments), "")

@@ -192,7 +192,7 @@ def future_lost(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
 
 
 def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
-    """A8: a masked call in float16."""
+    """A8: a masked call in float16; of what is given a flag in place of a mask, with that."""
     module = session.candidate.module
     masked = [result.probe for result in session.ran if result.probe.has_mask]
     probe = masked[0] if masked else session.ran[0].probe
@@ -200,6 +200,8 @@ def half_precision(session: Session, best: Hypothesis | None) -> Iterator[Findin
     try:
         with nullcontext() if module is None else in_precision(session, module, torch.float16):
             call(session.candidate, inputs)
+            if not masked:
+                session.candidate.told_causal(**inputs)
     except Exception as error:  # the learner's code may raise anything
         if explain_crash(error) == "A8":
             line = str(error).splitlines()[0]

@@ -341,6 +341,8 @@ def notes(candidate: Resolved) -> None:
             candidate.limits.append(f"Its {parameter} was 1 for all tokens: what it does to padding was not checked.")
         if isinstance(value, beside.Causal):
             candidate.notes.append(f"Its {parameter} was given as {value.form}: it hides the future.")
+        if value is True and is_mask(parameter):
+            candidate.notes.append(f"Its {parameter} is a flag and was given as True: it hides the future.")
     if candidate.module is not None and {"w_q.weight", "w_k.weight", "w_v.weight"} <= candidate.missing:
         candidate.limits.append(UNPROJECTED)
     if candidate.module is not None and kind.name in NETWORKS and "linear2.weight" in candidate.missing:

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+from torch import nn
+
+from scratch_transformer.kit.definitions import is_own, leads_to, source_of
 from scratch_transformer.kit.judge.frames import learners_places, nodes_on
+from scratch_transformer.kit.resolve.names.settings import SOURCE
+from scratch_transformer.kit.resolve.names.words import words
 from scratch_transformer.kit.syntax import Function, is_on, names_within, nodes_in
 
 IS_ASKED = "Boolean value of Tensor"
 """In what torch says of a tensor of several numbers that is to be true or false."""
 ENDS = (ast.Return, ast.Raise)
 QUESTIONS = (ast.If, ast.IfExp, ast.While, ast.Assert)
+
+
+def asked(made: Any, names: Iterable[str]) -> list[str]:
+    """Those of these names that its code, or that of its parts, asks whether they are true: if mask: …"""
+    parts: set[Any] = {made, *leads_to(made)} if not isinstance(made, nn.Module) else {*map(type, made.modules())}
+    text = "\n".join(source_of(one) for one in parts if is_own(one))
+    return [name for name in names if may_hide(name) and re.search(rf"\bif (not )?{name}( and\b.*)?:", text)]
+
+
+def may_hide(name: str) -> bool:
+    """Whether a flag of this name may be about the future: not src_mask, nor pad_mask."""
+    return not {*words(name)} & {"pad", "padding", "memory", *SOURCE}
 
 
 def is_computed_with(error: BaseException) -> bool:

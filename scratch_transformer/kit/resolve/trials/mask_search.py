@@ -42,18 +42,25 @@ OF_TWO_SORTS = (
 """The same of masks that hide the future, and of those of padding, each meant in its own way."""
 
 
-def with_required_masks(plan: Plan, every: bool, likely: Sequence[str] = ()) -> Iterator[Plan]:
+def with_required_masks(
+    plan: Plan, every: bool, likely: Sequence[str] = (), flags: Sequence[str] = ()
+) -> Iterator[Plan]:
     """The plan, with a form for every mask that must be given, of each usual polarity and shape.
 
     every: give all masks that can be given, as there are no probes without. likely: polarities to try first.
+    flags: parameters whose code asks whether they are true.
     """
     given = [(parameter, name) for parameter, name, needed in plan.mask_parameters if (needed or every) and name]
     sees_all = torch.ones(1, 1, 3, dtype=torch.bool) if "next_logits" in plan.arguments.values() else None
     nameless = {parameter: sees_all for parameter, name, needed in plan.mask_parameters if needed and not name}
     bare, plan = plan, replace(plan, constants={**plan.constants, **nameless})
     if not given:
+        is_causal = not every and set(plan.arguments.values()) == {"ids"}
+        takers = [parameter for parameter, name, _ in plan.mask_parameters if not name] if is_causal else []
+        if takers and {*takers} <= {*flags}:  # if mask: mask = torch.ones(n, n).triu(1)
+            yield replace(bare, constants={**bare.constants, **dict.fromkeys(takers, True)})
         yield plan
-        if not every and set(plan.arguments.values()) == {"ids"}:
+        if is_causal:
             yield from _causal(bare, likely)
         elif nameless and sees_all is None:
             yield from _open(bare, [*nameless], likely)

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from scratch_transformer.kit.judge.session import ROUNDED, distance, says_nothing
-from scratch_transformer.kit.kind import Candidate, Kind, Probe
+from scratch_transformer.kit.kind import OF_FLAG, Candidate, Kind, Probe
 from scratch_transformer.kit.resolve.call import caching, calling
 from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, Plan
 from scratch_transformer.kit.resolve.call.precision import double
@@ -198,7 +198,9 @@ def _as_flag(best: Outcome, refused: tuple[str, Exception]) -> Score:
     if flags.is_computed_with(refused[1]):
         best.candidate.refused = refused
         return max(best.score, (MISTAKEN, best.score[1]))
-    best.candidate.limits.append(f"Its {refused[0]} is a flag and no mask: it was checked without.")
+    if len(best.candidate.plan.mask_parameters) == 1 and flags.may_hide(refused[0]):
+        best.candidate.mask_flag = refused[0]
+    best.candidate.limits.append(OF_FLAG.format(refused[0]))
     return best.score
 
 
@@ -206,7 +208,8 @@ def _ways(
     made: Any, function: Any, kind: Kind, plan: Plan, library: Library, every: bool
 ) -> Iterator[tuple[Plan, Any]]:
     """The plan with the masks that it must have, and what to call."""
-    for start in with_required_masks(plan, every, library.polarities(made)):
+    asked = flags.asked(made, [parameter for parameter, _, _ in plan.mask_parameters])
+    for start in with_required_masks(plan, every, library.polarities(made), asked):
         for way in adjust.adapted(function, kind, start, library.head_logs):
             yield start, way
 
