@@ -399,6 +399,30 @@ class FeedForward(nn.Module):
     assert not report.problems, report.problems
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("module", ["data.scores", "data"])
+def test_what_is_absent_is_not_the_project_because_of_a_folder_that_its_own_is_called_like(module, tmp_path):
+    """scores.py is not in the folder data. What is, may be what is asked for: the project is then called otherwise."""
+    for name, text in {
+        "data/words.py": "",
+        "README.md": "",
+        "tools/common.py": f"from absent_words.{module} import bleu\n{SOFTMAX}",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    report = reported(tmp_path / "tools" / "common.py")
+    assert [(one.name, one.verdict) for one in report.results] == [("softmax", "matches the builtin")]
+    assert not any("failed" in problem for problem in report.problems)
+    assert any("absent_words, which is not installed" in one for one in report.problems) == ("." in module)
+
+
+SOFTMAX = """
+def softmax(x, dim=-1):
+    e = (x - x.amax(dim, keepdim=True)).exp()
+    return e / e.sum(dim, keepdim=True)
+"""
+
+
 def test_pip_knows_some_modules_by_another_name():
     assert how_to_install("sklearn.metrics") == "pip install scikit-learn"
     assert how_to_install("einops") == "pip install einops"

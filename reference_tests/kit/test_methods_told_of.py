@@ -39,6 +39,13 @@ class Model(nn.Module):
         super().__init__()
         self.words, self.head = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
         self.layer = nn.TransformerEncoderLayer(d_model, 2, 4 * d_model, batch_first=True)
+        self.register_buffer("table", self.generate_rows(9, d_model))
+
+    def generate_rows(self, count, width):
+        return torch.stack([self.generate_row(one, width) for one in range(count)])
+
+    def generate_row(self, number, width):
+        return torch.full((width,), number)
 
     def forward(self, ids):
         return self.head(self.layer(self.words(ids)))
@@ -133,4 +140,5 @@ def test_the_others_are_told_of(said, report):
 
 
 def test_of_what_is_no_such_method_nothing_is_said(report):
-    assert not any(said.startswith(("Model.uses", "Model.forward", "Model.__init__")) for said in report.ignored)
+    others = ("Model.uses", "Model.forward", "Model.__init__", "Model.generate_row")
+    assert not any(said.startswith(others) for said in report.ignored)

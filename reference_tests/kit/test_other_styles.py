@@ -244,7 +244,7 @@ def test_a_misspelt_name_is_understood_what_only_reminds_of_one_is_no_crash_and_
     ]
     assert "more than 30 million parameters" in report.results[-1].problem
     assert sorted(report.ignored) == [
-        "SegmentEmbedding (no known part takes (input))", "estimate_loss (it takes nothing)",
+        "SegmentEmbedding (no known part does that with (input))", "estimate_loss (it takes nothing)",
     ]  # fmt: skip
 
 

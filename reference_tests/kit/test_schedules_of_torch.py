@@ -96,6 +96,10 @@ def of_the_root(d_model, warmup):
     return lambda step: d_model**-0.5 * min((step + 1) ** -0.5, (step + 1) * warmup**-1.5)
 
 
+def bare(optimizer, warmup):
+    return LambdaLR(optimizer, lambda n: min((n + 1) ** -0.5, (n + 1) * warmup**-1.5))
+
+
 def shares(warmup_steps, max_steps, min_ratio=0.1):
     def share(step):
         if step < warmup_steps:
@@ -152,7 +156,7 @@ class Trainer:
 """
 COSINES, ROOTS = (
     ["HalfAWave", "OnTop", "Told", "made_for", "down_to_a_share", "shares"],
-    ["OfTheRoot", "of_the_root", "Model.configure_optimizers.schedule"],
+    ["OfTheRoot", "of_the_root", "bare", "Model.configure_optimizers.schedule"],
 )
 LENGTH = "(self.max_steps - self.warmup_steps)"
 OF_LIT = "Lit.configure_optimizers.schedule"
@@ -194,6 +198,7 @@ def test_what_has_an_optimizer_is_no_schedule_by_that(results):
         ("made_for", ") / 2\n\n    return LambdaLR", ")\n\n    return LambdaLR", "O7"),
         ("down_to_a_share", "(1 - least) * (1 + math", "2 * (1 - least) * (1 + math", "O7"),
         ("of_the_root", "warmup**-1.5", "warmup**-0.5", "T7"),
+        ("bare", "n: min((n", "n: max((n", "T7"),
         ("shares", "/ 2\n\n    return share\n\n\ndef later", "\n\n    return share\n\n\ndef later", "O7"),
         ("Model.configure_optimizers.schedule", "* min((n", "* max((n", "T7"),
         ("Model.configure_optimizers.schedule", "self.d_model**-0.5 *", "self.d_model**0.5 *", "T7"),

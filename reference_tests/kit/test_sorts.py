@@ -252,7 +252,7 @@ def ignored(tmp_path_factory):
         "Holder (no nn.Module, and it cannot be called)",
         "Doubled (no nn.Module)",
         "Rising (a learning rate that follows no known schedule)",
-        "Odd (no known part takes (this, that))",
+        "Odd (no known part does that with (this, that))",
         "get_batch (data)",
         "calc_loss_batch (a loss of another sort)",
         "estimate_loss_of_text (it measures a model)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -25,6 +26,11 @@ OWN = re.compile(
 OF_TWO_CASES = re.compile(r"\w*[a-z][A-Z]\w*")
 PUBLISHED = {"tensorboardX", "MeCab", "SimpleITK", "OpenSSL", "PyPDF2", "PyQt5", "PyQt6", "pyLDAvis"}
 """Names that hardly any package has, addNorm and encoderLayer, and packages that do."""
+
+
+def is_there(module: str) -> bool:
+    """Whether a module is loaded, as one that the kit has made of a folder is, or can be."""
+    return module in sys.modules or importlib.util.find_spec(module) is not None
 
 
 def how_to_install(module: str) -> str:

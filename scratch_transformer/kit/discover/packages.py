@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from scratch_transformer.kit.discover import survey
+from scratch_transformer.kit.discover.installing import is_there
 from scratch_transformer.kit.discover.sandbox import Guard, time_limit
 from scratch_transformer.kit.discover.target import Source, find
 from scratch_transformer.kit.syntax import nodes_in, tree_from
@@ -162,7 +163,7 @@ def _add_roots(source: Source) -> None:
     names += [n.module for n in body if isinstance(n, ast.ImportFrom) and n.module and not n.level]
     for name in sorted({name.split(".")[0] for name in names} - set(sys.stdlib_module_names) - set(sys.modules)):
         if not finds(name, source) and _home_of(name, source) is None:
-            _rename(name, {full.split(".")[1] for full in names if full.startswith(f"{name}.")}, source)
+            _rename(name, {full.partition(".")[2] for full in names if full.startswith(f"{name}.")}, source)
 
 
 def finds(name: str, source: Source) -> bool:
@@ -178,7 +179,7 @@ def _home_of(name: str, source: Source) -> Path | None:
     """The folder that holds a module: above the file, or anywhere in its project, as sys.path.append would tell it."""
     above = _around(source)
     found = next((folder for folder in above if _holds(folder, name)), None)
-    if found is not None or importlib.util.find_spec(name) is not None:
+    if found is not None or is_there(name):
         return found
     marked = [index for index, folder in enumerate(above) if any((folder / mark).exists() for mark in MARKS)]
     for folder in above[: marked[-1] + 1] if marked else above[:2]:
@@ -199,13 +200,15 @@ def _below(folder: Path) -> list[Path]:
 def _rename(name: str, inside: set[str], source: Source) -> None:
     """A folder around the file that holds what is imported from a package is that package, whatever it is called."""
     for folder in _around(source):
-        if inside and importlib.util.find_spec(name) is None and any(_holds(folder, part) for part in inside):
+        if inside and not is_there(name) and any(_holds(folder, part) for part in inside):
             _stand_in(name, folder)
             return
 
 
 def _holds(folder: Path, name: str) -> bool:
-    return (folder / f"{name}.py").is_file() or _holds_python(folder / name)
+    """Whether a module lies in a folder: data.metrics is data/metrics.py, or a folder of such."""
+    path = folder.joinpath(*name.split("."))
+    return path.with_name(f"{path.name}.py").is_file() or _holds_python(path)
 
 
 def _holds_python(folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import re
 import typing
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from scratch_transformer.kit.definitions import as_written, leads_to, names_in, namespace_of
+from scratch_transformer.kit.discover.installing import is_there
 from scratch_transformer.kit.discover.placeholders import Missing
 
 NOT_LOADED = "it needs a file or a vocabulary that is not there"
@@ -27,11 +27,7 @@ def lacks(error: BaseException | None) -> str:
     package, own = getattr(error, "package", ""), getattr(getattr(error, "placeholder", None), "why", "")
     if package and not own:
         return NOT_INSTALLED.format(package)
-    if (
-        isinstance(error, ModuleNotFoundError)
-        and error.name
-        and importlib.util.find_spec(error.name.split(".")[0]) is None
-    ):
+    if isinstance(error, ModuleNotFoundError) and error.name and not is_there(error.name.partition(".")[0]):
         return NOT_INSTALLED.format(error.name.partition(".")[0])
     return not_loaded(error) if reads_what_is_absent(error) else ""
 

@@ -45,7 +45,7 @@ A_PART = f"{A_PIECE}{IN_IT}"
 ON_A_MODEL = "it works on a model that it is given"
 HANDS_ON = "it hands on whatever it is given"
 IN_MAIN, NOWHERE, NOT_RUN = "only the main block makes", "nothing makes", "is made where nothing was run"
-UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part takes ({})"
+UNKNOWN, UNKNOWN_MODULE = "neither its name nor its code is a known part's", "no known part does that with ({})"
 
 OTHER_OPTIMIZER = "an optimizer that is no AdamW"
 OTHER_RATES = "a learning rate that follows no known schedule"
@@ -130,7 +130,7 @@ def holder(thing: Any) -> str:
 
 
 def _takes(module: Any) -> str:
-    """That no known part takes what the forward of a class does."""
+    """That no known part does with what it takes what the forward of a class does."""
     taken = [p.name for p in parameters_of(module.forward) if p.name != "self"]
     return UNKNOWN_MODULE.format(", ".join(taken)) if taken else HANDS_ON
 
@@ -169,10 +169,19 @@ def _of_method(name: str, function: Any, cls: Any, is_judged: bool = True) -> st
             return said
         return (A_PART if is_judged else A_PIECE).format(cls.__name__) if users else UNKNOWN
     is_one = methods.WRITES.search(plain(name)) and issubclass(cls, nn.Module)
-    if not is_one:
-        return ""
+    if not is_one or name in _used_by(cls):
+        return ""  # what generate_table makes is judged in the forward
     why = foreign.why_not(function)
     return unmade(function) or (why if why in (foreign.NOT_WRITTEN, foreign.RETURNS_NOTHING) else WRITES_OTHERWISE)
+
+
+def _used_by(cls: Any) -> set[str]:
+    """The names of methods that the constructor and the forward of a class use, and those the others."""
+    found, edge = set[str](), {"__init__", "forward"} & vars(cls).keys()
+    while edge:
+        found |= edge
+        edge = {name for one in edge for name in names_in(vars(cls)[one]) & vars(cls).keys()} - found
+    return found
 
 
 def _whole_of(thing: Any, components: Iterable[Any]) -> Any:

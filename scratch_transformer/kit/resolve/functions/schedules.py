@@ -296,11 +296,14 @@ def made_by(maker: Any, settings: Mapping[str, Any]) -> Any:
     else:
         made = maker(**_values(maker, settings), **optimizers(maker, settings))
     if inspect.isfunction(made):
-        return _times(rate_of(maker, settings), made, _first_of(made) if "d_model" in settings else 0)
+        first = _first_of(made) if "d_model" in settings else 0
+        return _times(rate_of(maker, settings) * _of_bare_roots(maker, made, settings), made, first)
     schedule = _schedule_in(made)
     peak = settings["max_lr"] if "max_lr" in settings and not is_beside and _gives_shares(maker, settings) else 1.0
     if is_beside and "max_lr" in settings and schedule.base_lrs[0] != START:
         peak = settings["max_lr"] / schedule.base_lrs[0]  # of which its rates are shares, where that is written in
+    if not is_beside and (shares := getattr(schedule, "lr_lambdas", [])):
+        peak *= _of_bare_roots(maker, shares[0], settings)
 
     def rates(steps: Tensor) -> Tensor:
         own, found = copy.deepcopy(schedule), []
@@ -325,6 +328,16 @@ def _gives_shares(maker: Any, settings: Mapping[str, Any]) -> bool:
         [one(step) for one in getattr(each, "lr_lambdas", []) for step in range(settings["total"])] for each in made
     ]
     return any(shares[0]) and shares[0] == shares[1]
+
+
+def _of_bare_roots(maker: Any, share: Callable[[int], float], settings: Mapping[str, Any]) -> float:
+    """How many times greater the optimizer's rate is where shares of it, min(step**-0.5, step * warmup**-1.5), are no
+    shares of the greatest: d_model**-0.5."""
+    if "d_model" not in settings or rate_of(maker, settings) == START:
+        return 1.0
+    last, root = settings["warmup"], settings["warmup"] ** -0.5
+    is_bare = any(math.isclose(float(share(step)), root, rel_tol=1e-9) for step in (last - 1, last))
+    return 1 / root if is_bare else 1.0
 
 
 def _first_of(share: Callable[[int], float]) -> int:
