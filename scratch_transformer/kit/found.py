@@ -19,12 +19,13 @@ from scratch_transformer.kit.discover.load import Loaded
 from scratch_transformer.kit.discover.sandbox import Guard
 from scratch_transformer.kit.discover.target import Source
 from scratch_transformer.kit.judge import scripts
-from scratch_transformer.kit.kind import Finding
+from scratch_transformer.kit.kind import LAYERS, Finding
 from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.report.finding import HARMLESS, Result
 from scratch_transformer.kit.resolve import adapters, foreign, guess, likeness, other_designs, sorts
 from scratch_transformer.kit.resolve.call import holders
+from scratch_transformer.kit.resolve.fitness import INSIDE
 from scratch_transformer.kit.resolve.functions import (
     applied,
     bundled,
@@ -302,7 +303,7 @@ class Found:
         return "" if why == foreign.RETURNS_NOTHING and is_done else why
 
     def in_order(self) -> list[Entry]:
-        """What was found, parts before wholes: by kind, and whatever one makes before it."""
+        """What was found, parts before wholes: by kind, and before each whatever it makes, or is called after it."""
         by_kind = sorted(self.found, key=lambda entry: (entry[0], entry[5]))
         ordered: list[Entry] = []
         visited: set[Any] = set()
@@ -311,13 +312,22 @@ class Found:
             own = [entry for entry in by_kind if entry[2] is thing]
             if own and thing not in visited:
                 visited.add(thing)
-                for part in named_in(thing):
+                for part in (*named_in(thing), *_layers_of(own[0], by_kind)):
                     visit(part)
                 ordered.extend(own)
 
         for entry in by_kind:
             visit(entry[2])
         return ordered
+
+
+def _layers_of(stack: Entry, among: list[Entry]) -> list[Any]:
+    """The layers that one of layers may be given, which its code does not name: DecoderBlock, of Decoder(layers)."""
+    _, name, thing, kinds, source, _ = stack
+    if kinds[0] not in INSIDE or not isinstance(thing, type):
+        return []
+    alike = [one for one in among if one[4] is source and one[3][0].endswith(LAYERS) and one[1].startswith(name)]
+    return [layer for _, _, layer, _, _, _ in alike]
 
 
 def _line_of(function: Any) -> int:
