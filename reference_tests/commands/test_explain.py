@@ -43,7 +43,7 @@ from scratch_transformer.kit.mistakes.demonstrate import demonstrate
 from scratch_transformer.kit.mistakes.embedding import ELSEWHERE, IN_A_BATCH, NO_POSITIONS
 from scratch_transformer.kit.mistakes.grouped import SEVERAL
 from scratch_transformer.kit.mistakes.masks import TOLD_DEVICE
-from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, NO_EPS, OF_PLACES, OF_RMS, ZERO_BY_ZERO
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, NO_EPS, OF_A_SIZE, OF_PLACES, OF_RMS, ZERO_BY_ZERO
 from scratch_transformer.kit.mistakes.paths import OF_LENT_LAYERS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
 from scratch_transformer.kit.mistakes.training import OF_THE_SOURCE
@@ -72,7 +72,7 @@ OF_OTHER_FORMS = {
     "B33": {AVERAGED},
     "E2": {ELSEWHERE},
     "K1": {SEVERAL},
-    "LN3": {LARGE_EPS, NO_EPS, OF_RMS, ZERO_BY_ZERO},
+    "LN3": {LARGE_EPS, NO_EPS, OF_A_SIZE, OF_RMS, ZERO_BY_ZERO},
     "LN4": {OF_PLACES},
     "P4": {IN_A_BATCH},
     "P13": {NO_POSITIONS},

@@ -3,6 +3,7 @@
 import pytest
 
 from reference_tests.kit.learners.checked import check_text
+from scratch_transformer.kit.mistakes.normalization import OF_A_SIZE
 
 pytestmark = pytest.mark.long
 
@@ -70,3 +71,48 @@ def test_a_variance_that_is_clamped_at_its_eps_costs_nothing(eps, divisor, said,
     assert (norm.verdict, norm.ids) == ("harmless deviation", ["LN3"])
     (named,) = norm.mistakes
     assert said in named.form and "clamp" in named.shown
+
+
+ALONE = """
+class Norm(nn.Module):
+    def __init__(self, eps: float = 1e-5):
+        super().__init__()
+        self.eps = eps
+        self.gain, self.offset = nn.Parameter(torch.ones(1)), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        mean, spread = x.mean(-1, keepdim=True), x.var(-1, keepdim=True, unbiased=False)
+        return self.gain * (x - mean) / torch.sqrt(spread + self.eps) + self.offset
+
+
+class AddAndNorm(nn.Module):
+    def __init__(self, features, dropout):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.norm = Norm(TOLD)
+
+    def forward(self, x, sublayer):
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, d_model, num_heads, d_ff, dropout):
+        super().__init__()
+        self.attn = nn.MultiheadAttention(d_model, num_heads, dropout=dropout, batch_first=True)
+        self.net = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Dropout(dropout), nn.Linear(d_ff, d_model))
+        self.first, self.second = AddAndNorm(d_model, dropout), AddAndNorm(d_model, dropout)
+
+    def forward(self, x):
+        return self.second(self.first(x, lambda y: self.attn(y, y, y)[0]), self.net)
+"""
+
+
+@pytest.mark.parametrize("told, ids", [("features", ["LN3"]), ("", []), ("eps=1e-5", [])])
+def test_a_size_that_becomes_the_eps_is_told_of_what_makes_the_norm(told, ids, tmp_path):
+    found = check_text(ALONE.replace("TOLD", told), tmp_path)
+    own, layer = found["AddAndNorm"], found["EncoderLayer"]
+    assert [one.id for one in own.mistakes if one.severity == "mistake"] == ids, own
+    assert [one.form for one in own.mistakes if one.id == "LN3"] == [OF_A_SIZE] * len(ids)
+    assert ("LN3" in layer.inherited, layer.unexplained, own.unexplained) == (bool(ids), False, False), layer
+    if ids:
+        assert own.mistakes[0].shown.strip() == "self.norm = Norm(features)"

@@ -15,6 +15,7 @@ from scratch_transformer.kit.judge.variants import Variants
 from scratch_transformer.kit.kind import NO_MASK, Candidate, Diagnosis, Finding, Kind
 from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, MOST_EPS, OF_A_SIZE
 from scratch_transformer.kit.recipe import RIGHT
 
 FILLS = ("-1e9", "-inf, empty rows zero", "-inf")
@@ -104,10 +105,13 @@ def untold(kind: Kind, candidate: Candidate) -> list[Change]:
 
 
 def of_kept_eps(session: Session, changes: Sequence[Change]) -> list[Change]:
-    """The ε that all norms of a module keep, where it is another than the reference's."""
+    """The ε that all norms of a module keep, where it is another than the reference's; a size in its place, too."""
     module, usual = session.candidate.module, session.settings.get("eps", EPS)
     parts = [] if module is None else [vars(part).items() for part in module.modules()]
-    kept = {value for part in parts for name, value in part if "eps" in name.lower() and isinstance(value, float)}
+    kept = {value for part in parts for name, value in part if "eps" in name.lower() and type(value) in (int, float)}
+    if len(kept) == 1 and max(kept) > MOST_EPS:
+        form = OF_A_SIZE if kept == {session.settings.get("d_model")} else LARGE_EPS
+        return [Change("LN3", form, (("eps", float(max(kept))),))]
     return [c for c in changes if c.id == "LN3" and {*c.entries} == {("eps", value) for value in kept - {usual}}]
 
 

@@ -58,7 +58,7 @@ from scratch_transformer.kit.mistakes.attention import (
 )
 from scratch_transformer.kit.mistakes.blocks import IN_BOTH, MADE_FIRST, MIXED_NORMS, UNUSED_NORMS
 from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST, ELSEWHERE
-from scratch_transformer.kit.mistakes.normalization import NO_EPS, OF_PLACES, ZERO_BY_ZERO
+from scratch_transformer.kit.mistakes.normalization import NO_EPS, OF_A_SIZE, OF_PLACES, ZERO_BY_ZERO
 from scratch_transformer.kit.recipe import RIGHT, Recipe
 
 ORDER = list(MISTAKES)
@@ -303,7 +303,7 @@ def _form(session: Session, change: Change, best: Hypothesis | None) -> str:
         return UNUSED_NORMS
     if change.id == "A24" and _may_have_no_padding(session) and not session.candidate.speaks_of_padding:
         return UNTOLD
-    if change.id == "LN3":
+    if change.id == "LN3" and change.form != OF_A_SIZE:
         if _divides_by_zero(session, dict(change.entries)):
             return ZERO_BY_ZERO if session.kind.name == "RMSNorm" else NO_EPS
         return form_of_eps(dict(change.entries).get("eps", 0.0), best.recipe.norm_kind if best else "norm", change.form)

@@ -241,7 +241,9 @@ def _tiers(session: Session, parts: Known) -> Iterator[tuple[bool, Iterable[Hypo
     inherited = of_parts(kind, known)
     base = [*inherited]
     base += evident(session.variants, session.candidate.missing, base)
-    for sure in (untold(kind, session.candidate), of_kept_eps(session, changes)):
+    eps = of_kept_eps(session, changes)
+    base = [change for change in base if not eps or [name for name, _ in change.entries] != ["eps"]]
+    for sure in (untold(kind, session.candidate), eps):
         base += [change for change in sure if change.id not in {known.id for known in base}]
     of_output = over_tokens([result.output for result in session.ran if result.output is not None])
     base += [c for c in changes if c.entries == (("output", of_output),) and c.id not in {known.id for known in base}]

@@ -12,6 +12,10 @@ OF_ROWS = (
 )
 LARGE_EPS = "more than a hundredth"
 """A form of LN3 that ordinary tokens show."""
+MOST_EPS = 0.01
+"""Of a norm, beside which the variance of ordinary tokens is large."""
+OF_A_SIZE = "the number of features in its place"
+"""A form of LN3, of norms that take no such number: LayerNorm(d_model), of LayerNorm(eps=1e-6)."""
 NO_EPS = "none: a token whose features are all equal, as padding's zeros are, becomes NaN"
 """A form of LN3."""
 ZERO_BY_ZERO = "none: where all that it takes the mean of is 0, it divides 0 by 0, which is NaN"
@@ -102,8 +106,10 @@ print("ratio at std =", std.item(), "is", (wrong / right)[0, 0].item())
             f"{AT_LEAST}, and ε is added to that": {"variance": "at least eps"},
             f"{AT_LEAST}, and none is added": {"variance": "at least eps", "eps_inside": False},
         },
-        severities={LARGE_EPS: "mistake", NO_EPS: "mistake", ZERO_BY_ZERO: "mistake", OF_RMS: "note"},
+        severities={**dict.fromkeys((LARGE_EPS, OF_A_SIZE, NO_EPS, ZERO_BY_ZERO), "mistake"), OF_RMS: "note"},
         fixes={
+            OF_A_SIZE: "Make it without a number, LayerNorm(), or let its constructor take d_model before eps, for as "
+            "many scales and shifts.",
             NO_EPS: "(x - mean) / torch.sqrt(var + eps), with eps=1e-5: nothing is divided by 0.",
             ZERO_BY_ZERO: "x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps), with the eps of the model, as 1e-6: "
             "nothing is divided by 0.",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from scratch_transformer.kit.mistakes.blocks import MOVED
-from scratch_transformer.kit.mistakes.normalization import AT_LEAST
+from scratch_transformer.kit.mistakes.normalization import AT_LEAST, OF_A_SIZE
 
 Rewrite = Callable[[str], str]
 MASK = r"(?P<mask>(?:self\.)?\w*mask\w*(?:\[[^\]]*\])?)"
@@ -60,8 +60,8 @@ def _rewrite(id: str, form: str) -> Rewrite | None:
     if id in ("P5", "A30", "B32") and form:
         name, kept = form.rpartition(".")[2], "" if id == "P5" else ", persistent=False"
         return _by(rf"^(\s*)self\.{name} = (\w+|.*[)\]])$", rf'\1self.register_buffer("{name}", \2{kept})')
-    if id == "LN3" and form.startswith(AT_LEAST):
-        return None  # by what its variance is made, not by a default
+    if id == "LN3" and form.startswith((AT_LEAST, OF_A_SIZE)):
+        return None  # by what its variance is made, or what it is told, not by a default
     if (id, form) == ("B26", "view"):
         return _by(r"\.view\(", ".reshape(")
     if id in WRITTEN:

@@ -22,7 +22,7 @@ from scratch_transformer.kit.mistakes.construction import DROPS_ANYWAY, SOURCES_
 from scratch_transformer.kit.mistakes.decoding import ALL_BUT, AT_THE_BEGINNING, FROM_BELOW_ZERO
 from scratch_transformer.kit.mistakes.embedding import ATTENTION_ALONG_IT, ROUNDED_ANGLES
 from scratch_transformer.kit.mistakes.masks import BESIDE_FLAG
-from scratch_transformer.kit.mistakes.normalization import AT_LEAST, IN_DIVISOR
+from scratch_transformer.kit.mistakes.normalization import AT_LEAST, IN_DIVISOR, OF_A_SIZE
 from scratch_transformer.kit.mistakes.optimizing import GONE_THROUGH
 from scratch_transformer.kit.mistakes.paths import OF_BOTH, OF_CROSS
 from scratch_transformer.kit.mistakes.rotary import FIRST_ROWS
@@ -185,6 +185,7 @@ OF_FORMS: dict[tuple[str, str], str] = {
     **{("B6", form.format("self-attention")): r"(?i)self\.\w*(att|mha|heads)\w*\(" for form in (KEPT, NOT_DROPPED)},
     **{("B6", form.format("the feed-forward network")): NETWORK_CALLED for form in (KEPT, NOT_DROPPED)},
     ("B12", ""): r"\bdropout\(.*True|(F|functional)\.dropout\((?!.*training)",
+    ("LN3", OF_A_SIZE): r"\b(?!super)[A-Z]\w*(Norm|LN)\w*\([\w.]+[,)]|\b(LN|Norm)\([\w.]+[,)]",
     **{("LN3", f"{AT_LEAST}, and {what}"): r"clamp|clip|max" for what in ("ε is added to that", "none is added")},
     **{
         ("LN14", form): rf"[*/].*{SHIFTED}|{SHIFTED}.*[*/]|{SHIFTED}"

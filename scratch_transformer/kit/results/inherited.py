@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from scratch_transformer.kit.kind import LAYERS, Diagnosis, Finding
 from scratch_transformer.kit.kinds import KINDS
+from scratch_transformer.kit.mistakes.normalization import OF_A_SIZE
 from scratch_transformer.kit.report import lines
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.results.parts import OF_PADDING, names_any
@@ -41,7 +42,9 @@ def shared_by(diagnosis: Diagnosis, within: Sequence[Diagnosis], value: Any) -> 
     A layer's mistake around a sublayer may be its own all the same.
     """
     of_parts = {f.mistake.id for part in within for f in part.findings if f.severity != "note"}
-    own = dict.fromkeys(f.mistake.id for f in diagnosis.findings if f.severity != "note")
+    forms = {f.form for part in within for f in part.findings}
+    told = [f for f in diagnosis.findings if f.form != OF_A_SIZE or f.form in forms]  # by itself, where no part is
+    own = dict.fromkeys(f.mistake.id for f in told if f.severity != "note")
     is_layer = diagnosis.kind.endswith(LAYERS)
     return [id for id in own if id in of_parts and not (is_layer and lines.is_made_in(id, value))]
 

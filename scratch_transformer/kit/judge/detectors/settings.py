@@ -21,7 +21,7 @@ from scratch_transformer.kit.kinds.inputs import EPS
 from scratch_transformer.kit.mistakes import MISTAKES
 from scratch_transformer.kit.mistakes.attention import OUTPUT_ALONE
 from scratch_transformer.kit.mistakes.embedding import ATTENDS, ATTENTION_ALONG_IT, BATCH_FIRST
-from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, OF_RMS
+from scratch_transformer.kit.mistakes.normalization import LARGE_EPS, MOST_EPS, OF_RMS
 from scratch_transformer.kit.mistakes.rotary import SMALL_BASE
 
 OWN_BIAS = re.compile(r"qkv_?bias|bias_?qkv", re.IGNORECASE)
@@ -33,8 +33,6 @@ DIVIDED = (24, 36)
 """Widths that 3 divides, into even numbers of features."""
 UNDIVIDED = 14
 """A width that 3 does not divide, and 14 // 3 is even, too: rotary positions turn pairs."""
-MOST_EPS = 0.01
-"""Of a norm, beside which the variance of ordinary tokens is large."""
 
 
 def bias_flag(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
