@@ -256,3 +256,24 @@ def test_a_table_with_more_rows_than_words_has_places_whatever_it_is_called(tmp_
     """Their number is written in, and nothing speaks of positions."""
     right = check_text(TRANSLATES.replace("y = self.src", "y = self.tgt"), tmp_path)["Seq2Seq"]
     assert right.verdict in FINE, right
+
+
+WITHOUT_MASKS = """
+class MultiHeadAttention(nn.Module):
+    def __init__(self, heads, d_model, dropout=0.1):
+        super().__init__()
+        assert d_model % heads == 0, "heads must divide d_model"
+        self.heads, self.dropout, self.norm = heads, nn.Dropout(dropout), nn.LayerNorm(d_model)
+        self.to_q, self.to_k, self.to_v, self.to_out = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, query, key, value, mask=None):
+        given = zip((query, key, value), (self.to_q, self.to_k, self.to_v))
+        q, k, v = (made(one).unflatten(-1, (self.heads, -1)).transpose(1, 2) for one, made in given)
+        weights = (q @ k.mT / math.sqrt(k.shape[-1])).softmax(-1)
+        return self.to_out((self.dropout(weights) @ v).transpose(1, 2).flatten(2))
+"""
+
+
+def test_a_mask_that_is_ignored_beside_a_norm_that_is_never_used_is_named(tmp_path):
+    result = check_text(WITHOUT_MASKS, tmp_path)["MultiHeadAttention"]
+    assert (result.verdict, result.ids) == ("mistake", ["A24", "B30"]), result

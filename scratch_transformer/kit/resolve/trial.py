@@ -67,8 +67,9 @@ class Trial:
         self.asked: State = asked_of(kind, self.settings, seed)
         self.shapes = {name: tuple(values.shape) for name, values in self.asked.items()}
         self.shown = shown_by(parts)
-        self.found: tuple[int, Design, Recipe] | None = None
-        """What explained the candidate last, and its tier: with masks it is what is most likely right."""
+        self.found: tuple[int, Design, Recipe, frozenset[str]] | None = None
+        """What explained the candidate last, its tier, and the weights that were missing: with masks it is what is most
+        likely right."""
         self.until = float("inf")
         """When the time for the component at hand is used up: no mistakes are tried from then on."""
         self.one_length = False
@@ -148,7 +149,7 @@ class Trial:
             return NOTHING + 1, float("inf")
         key = _digest(state.values())
         missing = candidate.missing if candidate.module is not None else frozenset(self.asked)
-        for tier, design, recipe in self._again():
+        for tier, design, recipe in self._again(missing):
             if self._variants.lacks(recipe, missing) or is_no_proof(candidate, recipe):
                 continue
             error, _ = self._errors(recipe, key, state, outputs)
@@ -198,7 +199,7 @@ class Trial:
                     continue
                 error, first = self._errors(recipe, key, state, outputs)
                 if error <= ROUNDED:
-                    self.found = tier, design, recipe
+                    self.found = tier, design, recipe, missing
                     candidate.shown, candidate.explained = dict(design[1]), recipe
                     return (tier, error), True
                 if tier == 0:
@@ -208,7 +209,7 @@ class Trial:
         if scaled is None or clock.now() > deadline:
             return (NOTHING, best), is_whole and scaled is None
         error, design, recipe = scaled
-        self.found = MISTAKEN, design, recipe
+        self.found = MISTAKEN, design, recipe, missing
         candidate.shown, candidate.explained = dict(design[1]), recipe
         return (MISTAKEN, error), True
 
@@ -239,10 +240,10 @@ class Trial:
         rest = [design for design in designs if design not in likely] if tiers > 1 else designs
         yield from ((tier, designs if tier else rest) for tier in range(tiers))
 
-    def _again(self) -> Iterator[tuple[int, Design, Recipe]]:
-        """What was found, with every way to treat queries that may attend to nothing."""
-        if self.found is not None:
-            tier, design, recipe = self.found
+    def _again(self, missing: frozenset[str]) -> Iterator[tuple[int, Design, Recipe]]:
+        """What was found for as many weights, with every way to treat queries that may attend to nothing."""
+        if self.found is not None and self.found[3] == missing:
+            tier, design, recipe, _ = self.found
             yield from ((tier, design, recipe.with_({"fill": fill})) for fill in FILLS)
 
     def _errors(self, recipe: Recipe, key: bytes, state: State, outputs: OnProbes) -> tuple[float, float]:
