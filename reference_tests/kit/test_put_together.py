@@ -2,7 +2,7 @@
 
 import pytest
 
-from reference_tests.kit.learners.checked import IMPORTS, checking_of
+from reference_tests.kit.learners.checked import IMPORTS, checking_of, time_to_look, written
 
 pytestmark = pytest.mark.long
 
@@ -166,3 +166,51 @@ def test_a_translator_and_its_parts_are_judged(name, ids, tmp_path):
 
 def test_what_keeps_a_state_is_no_transformer(tmp_path):
     assert result(TRANSLATOR, tmp_path, "RecurrentTranslator") is None
+
+
+BUILDER = """
+class Reader(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.tok, self.pos = nn.Embedding(vocab_size, d_model), nn.Embedding(100, d_model)
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, d_ff, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+        self.labels = nn.Linear(d_model, 3)
+
+    def forward(self, ids):
+        x = self.tok(ids) + self.pos(torch.arange(ids.size(1)))
+        return self.labels(self.layers(x, src_key_padding_mask=ids == 0).mean(1))
+
+
+class Both(nn.Module):
+    def __init__(self, src_vocab_size, tgt_vocab_size, d_model, num_heads, d_ff, num_layers):
+        super().__init__()
+        self.encoder = SourceReader(src_vocab_size, d_model, num_heads, d_ff, num_layers)
+        self.decoder = TargetWriter(tgt_vocab_size, d_model, num_heads, d_ff, num_layers)
+
+    def forward(self, src, tgt):
+        return self.decoder(tgt, self.encoder(src, src == 0), src == 0)
+
+
+def build_model(cfg):
+    sizes = {"d_model": cfg["d_model"], "num_heads": cfg["num_heads"], "d_ff": cfg["d_ff"]}
+    return MADE(VOCABULARY, num_layers=cfg["num_layers"], **sizes)MOVED
+"""
+OF_ONE, OF_TWO = 'vocab_size=cfg["vocab_size"]', 'cfg["src_vocab_size"], cfg["tgt_vocab_size"]'
+
+
+@pytest.mark.parametrize("moved", ["", '.to(torch.device("cpu"))', ".to('cpu').eval()"])
+@pytest.mark.parametrize(("made", "words"), [("Reader", OF_ONE), ("Both", OF_TWO)])
+def test_a_builder_may_move_its_model_at_once(made, words, moved, tmp_path):
+    """It is what it builds, and not a decoder alone: nothing in cfg says which of them that is."""
+    text = BUILDER.replace("MADE", made).replace("VOCABULARY", words).replace("MOVED", moved)
+    guesses = checking_of(written(TRANSLATOR + text, tmp_path), ())[0].library.guesses
+    found = {one.__name__: kinds for one, kinds in guesses.items()}
+    assert found["build_model"][: len(found[made])] == found[made]
+
+
+def test_what_a_builder_has_moved_is_judged(tmp_path):
+    text = BUILDER.replace("MADE", "Both").replace("VOCABULARY", OF_TWO).replace("MOVED", ".to('cpu')")
+    with time_to_look(1):
+        found = result(TRANSLATOR + text, tmp_path, "build_model")
+    assert found.kind == "Transformer" and found.ids == ["B4", "A24"], found

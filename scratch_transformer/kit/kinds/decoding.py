@@ -98,6 +98,8 @@ ENDS = {
 }
 LENGTHS = {"": {"decoding": "right"}}
 PENALTY = {"": {"length_penalty": 0.0}, "divided by the length": {"length_penalty": 1.0}}
+ONE_MORE = {"": {}, "one more": {"writes": "one more"}}
+"""max_len may be how many words are written behind the first one."""
 
 GREEDY = Kind(
     name="GreedyDecoding",
@@ -110,7 +112,7 @@ GREEDY = Kind(
     probes=greedy_probes,
     mistakes=("D4", "D6", "D8", "D9", "D10", "D11", "B32"),
     extras=(Extra(("D9",), longer), Extra(("D4",), at_once), Extra(("D4",), begins_again)),
-    designs=combined(ENDS, {"": {}, "one more": {"writes": "one more"}, "one less": {"writes": "one less"}}),
+    designs=combined(ENDS, ONE_MORE | {"one less": {"writes": "one less"}}),
 )
 BEAM = Kind(
     name="BeamSearch",
@@ -122,7 +124,7 @@ BEAM = Kind(
     build=lambda settings, recipe: Beam(recipe),
     probes=beam_probes,
     mistakes=("D1", "D2", "D3", "D12", "B32"),
-    designs=combined(ENDS, PENALTY),
+    designs=combined(ENDS, PENALTY, ONE_MORE),
 )
 
 

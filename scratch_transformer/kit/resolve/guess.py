@@ -223,7 +223,7 @@ def _with_what_it_makes(best: list[str], function: Any, kinds: Mapping[str, Kind
     """Before the kinds that a function's name suggests, those of a whole model that it returns."""
     made = forwards.made_by(function)
     if made is not None and best:  # transformer_block(d_model, vocab_size, …)
-        best = first(kinds_by_name(made.__name__, made, kinds), best)
+        best = first(kinds_of(made.__name__, made, kinds), best)
     sides = {setting for p in parameters_of(function) for setting in settings_of(p.name)}
     if {"src_vocab_size", "tgt_vocab_size"} <= sides and (best or _puts_together(made, kinds)):
         best = first(["Transformer"], best)  # build_model(src_vocab, tgt_vocab)
@@ -337,6 +337,8 @@ def _score(name: str, kind: Kind, thing: Any) -> float:
         return 0.0
     if kind.name == "Sampling" and not training.takes_logits(thing):
         return 0.0
+    if kind.name == "GreedyDecoding" and "beam" in plain(name):
+        return 0.0  # beam_translate
     if kind.name == "RepeatedHeads" and len(required_of(thing)) != len(kind.inputs):
         return 0.0  # keys and values at once: what it gives of the second would not be seen
     if plain(name) == HEAD and not (isinstance(thing, type) and any(ATTENDS.search(n) for n in names_in(thing))):

@@ -37,6 +37,8 @@ HEADS = (
     "linear",
     "fc",
 )
+GIVE_ITSELF = {"to", "cuda", "cpu", "eval", "train", "float", "double", "half", "bfloat16", "requires_grad_"}
+"""Methods of a module that give the module itself."""
 
 
 def is_factory(thing: Any, kind: Kind) -> bool:
@@ -64,11 +66,18 @@ def made_by(function: Callable[..., Any]) -> type | None:
     """The class of a learner's modules that all that a function returns is one of, built there; None without one."""
     nodes = list(nodes_of(function))
     given = {ast.unparse(one): node.value for node in nodes if isinstance(node, ast.Assign) for one in node.targets}
-    returned = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
-    values = [given.get(ast.unparse(value), value) for value in returned]
+    returned = [_unmoved(node.value) for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+    values = [_unmoved(given.get(ast.unparse(value), value)) for value in returned]
     made = {function.__globals__.get(ast.unparse(v.func)) if isinstance(v, ast.Call) else None for v in values}
     cls = made.pop() if len(made) == 1 else None
     return cls if is_module_class(cls) and not is_of_torch(cls) else None
+
+
+def _unmoved(value: ast.expr) -> ast.expr:
+    """Of a model that is moved, or switched, at once, Model(…).to(device).eval(): the model; else as it is."""
+    while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in GIVE_ITSELF:
+        value = value.func.value
+    return value
 
 
 def makers(cls: Any, kind: Kind) -> list[Callable[..., Any]]:

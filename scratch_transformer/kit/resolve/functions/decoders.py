@@ -25,7 +25,7 @@ from scratch_transformer.kit.resolve.build.config import Config
 from scratch_transformer.kit.resolve.build.tokenizer import ids_of
 from scratch_transformer.kit.resolve.call import told
 from scratch_transformer.kit.resolve.call.told import SOURCE, SOURCE_LENGTH, WORDS
-from scratch_transformer.kit.resolve.functions import answers, surroundings
+from scratch_transformer.kit.resolve.functions import answers, sources, surroundings
 from scratch_transformer.kit.resolve.functions.methods import BEGINNING, MORE, helpers_of
 from scratch_transformer.kit.resolve.functions.toy import HEADS, PADDING, Reading, ToyModel
 from scratch_transformer.kit.resolve.functions.training import SAMPLING
@@ -201,7 +201,7 @@ class Decoder:
             given[self.prompt] = forms[self.reading.prompt]
         if MORE.search(plain(self.limit)):
             given[self.limit] -= 1  # the first id is there already
-        given = {**given, **self.told}
+        given = {**given, **sources.as_taken(self.function, given), **self.told}
         values = self.around | ends_in(self.function)
         if (longest := longest_of(next_logits)) is not None:
             given |= dict.fromkeys(self.windows, longest)
