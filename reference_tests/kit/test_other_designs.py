@@ -833,6 +833,43 @@ def test_a_layer_that_runs_more_norms_than_it_has_sublayers_is_said_to(lines, sa
     assert result.verdict == (another_sort.SAID.format(said) if said else "unknown mismatch")
 
 
+STACK = """
+class Encoder(nn.Module):
+    def __init__(self, layers: nn.ModuleList):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x, key_padding_mask=None):
+        for layer in self.layers:
+            x = layer(x, key_padding_mask)
+        return x
+"""
+UNEVEN = """
+class LayerNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x):
+        return self.scale * (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt() + self.shift
+"""
+
+
+@pytest.mark.parametrize("norm", ["", UNEVEN], ids=["right", "with a mistake"])
+def test_what_is_made_of_layers_of_such_a_design_is_of_that_too(norm, tmp_path):
+    layer = NORMS.replace("nn.LayerNorm", "LayerNorm") if norm else NORMS
+    for name, line in AT_THE_END.items():
+        layer = layer.replace(name, line)
+    found = check_text(norm + layer + STACK, tmp_path)
+    said = another_sort.SAID.format("a layer of 3 norms, for 2 sublayers")
+    for result in (found["EncoderLayer"], found["Encoder"]):
+        if not norm:
+            assert result.verdict == said
+        else:
+            assert "LN1" in result.inherited and any(said in limit for limit in result.limits), result
+            assert not any("was not found" in limit for limit in result.limits)
+
+
 class Mixed(nn.Module):
     def __init__(self, width):
         super().__init__()

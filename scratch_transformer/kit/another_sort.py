@@ -57,7 +57,23 @@ def name_of(value: Any, outcome: Outcome, verdict: str, library: Library) -> str
     elif not why and module is not None and verdict == "unknown mismatch":  # what is made of such is no other
         attends = [type(part) for part in module.modules() if "att" in type(part).__name__.lower()]
         why = next(filter(None, map(_of_scores, filter(is_own, attends))), "")
-    return why or other_designs.design_of(value)
+    is_unknown = not why and verdict == "unknown mismatch"
+    return why or other_designs.design_of(value) or (within(module, library) if is_unknown else "")
+
+
+def within(module: nn.Module | None, library: Library) -> str:
+    """Of which unknown design a part of it is, of one that was judged before it."""
+    parts = [type(part) for _, part in walk(module)] if module is not None else []
+    return next((library.designs[part] for part in parts if part in library.designs), "")
+
+
+def design_of(value: Any, outcome: Outcome, library: Library) -> str:
+    """Of which unknown design something is in which mistakes were named, by its words, its norms or a part; "" of
+    none.
+    """
+    module = outcome.candidate.module if outcome.candidate is not None else None
+    by_parts = _of_its_norms(outcome.kind.name, outcome, library) or within(module, library)
+    return other_designs.design_of(value) or by_parts
 
 
 def _of_scores(value: Any) -> str:

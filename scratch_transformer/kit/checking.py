@@ -27,6 +27,7 @@ from scratch_transformer.kit.resolve.functions import sizes
 from scratch_transformer.kit.resolve.names import inputs
 from scratch_transformer.kit.resolve.trials.choice import SEARCH, chosen
 from scratch_transformer.kit.resolve.trials.match import Outcome, resolve
+from scratch_transformer.kit.results.inherited import ELSE
 from scratch_transformer.kit.results.unbuilt import add_what_shows
 
 COMPONENT_SECONDS, MOST_COMPONENT = 12.0, 20.0
@@ -200,9 +201,14 @@ class Checking(Found):
             self._learn_lent(value, diagnosis)
         result = self.results.of(name, source, line, value, outcome, diagnosis)
         is_none = "" if self.job.get("only") else another_sort.name_of(value, outcome, result.verdict, self.library)
-        if result.unexplained and (design := other_designs.design_of(value)):  # its numbers are to be others
+        is_open = result.unexplained or any(limit.startswith(ELSE) for limit in result.limits)
+        design = another_sort.design_of(value, outcome, self.library) if is_open else ""
+        if design:  # its numbers are to be others
             result.unexplained = False
+            result.limits = [limit for limit in result.limits if not limit.startswith(ELSE)]
             result.limits.append(f"It is {design}. What is named is all that was judged.")
+        if (said := design or is_none).startswith(other_designs.SAID.format("")):
+            self.library.designs[value] = said
         if not is_none:
             add_what_shows(result, value, outcome, source)
         return unchecked(is_none) if is_none else result

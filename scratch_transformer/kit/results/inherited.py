@@ -31,9 +31,12 @@ class Inherited(NamedTuple):
     """Which are not looked for in a whole."""
 
 
+ELSE = "What differs in it besides"
+
+
 def what_else(ids: Sequence[str]) -> str:
     """That these mistakes may not be all of it."""
-    return f"What differs in it besides {' and '.join(ids)}, if anything, was not found."
+    return f"{ELSE} {' and '.join(ids)}, if anything, was not found."
 
 
 def shared_by(diagnosis: Diagnosis, within: Sequence[Diagnosis], value: Any) -> list[str]:

@@ -61,6 +61,8 @@ class Known:
         self.choices: dict[type, int] = {}
         self.given_parts: dict[type, list[type]] = {}
         """Of classes whose constructors are given parts: those of files beside theirs that may be meant."""
+        self.designs: dict[Any, str] = {}
+        """Of what is of a design that is not known here, which; what has it is of that, too."""
         self.diagnoses: dict[Any, Diagnosis] = {}
         self.replaced: list[tuple[Any, str, int]] = []
         """What was tried with the reference in place of its unclear parts, as which kind, and how many tiers far."""
