@@ -255,6 +255,8 @@ def test_a_loop_of_the_file_itself_is_told_of(tmp_path):
     ("total += loss.item() * len(src)", []), ("losses.append(loss)", ["T17"]), ("losses.append(loss.detach())", []),
     ("loss = loss.item()\n        total += loss", []), ("with torch.no_grad():\n            total += loss", []),
     ("with torch.set_grad_enabled(False):\n            total += loss", []),
+    ("total = total + loss", ["T17"]), ("total = loss + total", ["T17"]), ("total = total + loss.item()", []),
+    ("total = total.detach() + loss", []), ("total = shift + loss", []),
 ])  # fmt: skip
 def test_a_sum_of_losses_is_one_of_numbers(kept, ids):
     text = changed(EPOCHS, "total += loss.item()", kept)
@@ -263,8 +265,9 @@ def test_a_sum_of_losses_is_one_of_numbers(kept, ids):
     assert all(text.splitlines()[one.line - 1].strip() == kept for one in found)
 
 
-def test_a_sum_that_gradients_are_computed_of_needs_its_graph(tmp_path):
-    text = changed(changed(EPOCHS, BACK, "        total += loss\n"), "    return total\n", "    total.backward()\n")
+@pytest.mark.parametrize("added", ["total += loss", "total = total + loss"])
+def test_a_sum_that_gradients_are_computed_of_needs_its_graph(added, tmp_path):
+    text = changed(changed(EPOCHS, BACK, f"        {added}\n"), "    return total\n", "    total.backward()\n")
     assert [one.id for one in read(text)] == []
     (tmp_path / "learner.py").write_text(changed(LOOP, "    print(estimate(model, loader))", "        total += loss"))
     told = {one.name: one for one in reported(tmp_path / "learner.py").results}

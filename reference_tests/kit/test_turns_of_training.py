@@ -269,6 +269,43 @@ def test_what_may_record_nothing_is_not_said_to(old, new):
     assert ids(changed(WRITES, (NO_GRAD, "    if True:\n"), (old, new))) == []
 
 
+IN_ONE = """
+import torch
+
+for epoch in range(10):
+    model.train()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    model.eval()
+    for x, y in held_out:
+        total += criterion(model(x), y).item()
+"""
+LAST = "    for x, y in held_out:\n        total += criterion(model(x), y).item()\n"
+
+
+@pytest.mark.parametrize(
+    "text", [IN_ONE, IN_ONE.replace("\nfor epoch", "\ndef fit(model):\n  for epoch") + "  fit(Model())"]
+)
+def test_what_trains_records_nothing_where_it_validates(text):
+    (found,) = read(text)
+    assert found.id == "T25" and found.line == text.splitlines().index(LAST.splitlines()[1]) + 1
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    (LAST, "    with torch.no_grad():\n        for x, y in held_out:\n            model(x)\n"),
+    (LAST, "    print(estimate(model, held_out))\n"),
+    (LAST, "    model.train()\n" + LAST),
+    (LAST, LAST + "        total.backward()\n"),
+    (LAST, LAST + "    (total * reward).backward()\n"),  # what is drawn by a policy is learnt from behind that
+    ("    model.eval()\n" + LAST, "    teacher.eval()\n" + LAST.replace("model", "teacher")),
+])  # fmt: skip
+def test_what_trains_may_record_what_it_learns_from(old, new):
+    assert "T25" not in ids(changed(IN_ONE, (old, new)))
+
+
 def test_harmless_ones_are_no_mistakes(tmp_path):
     (tmp_path / "learner.py").write_text(ACCUMULATED)
     (told,) = reported(tmp_path / "learner.py").results

@@ -18,7 +18,7 @@ from scratch_transformer.kit.judge.scripts.turns import (
     receiver_of,
     turns_of,
 )
-from scratch_transformer.kit.syntax import last_name, nodes_in
+from scratch_transformer.kit.syntax import last_name, nodes_in, sums_in
 
 ZEROES = re.compile(
     r"zero_?grad|set_to_none|\.zero_\(|\.grad\b[^=\n]*=(?!=)|autograd\.grad\b|functional_call|accumul", re.IGNORECASE
@@ -131,6 +131,11 @@ def _kept(loops: Sequence[ast.AST]) -> Iterator[tuple[ast.expr, str, ast.expr]]:
     """What is added to a sum or a list in a loop: where, to what, and what."""
     for added in nodes_in(loops, ast.AugAssign):
         yield added.value, ast.unparse(added.target), added.value
+    for kept in nodes_in(loops, ast.Assign):  # total = total + loss
+        keeper, terms = ast.unparse(kept.targets[0]), [*sums_in([kept.value])][:1]
+        for first, second in [*terms, *(term[::-1] for term in terms)]:
+            if ast.unparse(first) == keeper:
+                yield second, keeper, second
     for call in nodes_in(loops, ast.Call):
         if last_name(call.func) == "append" and call.args:
             yield call, ast.unparse(receiver_of(call)), call.args[0]

@@ -14,6 +14,7 @@ OTHERWISE = re.compile(
     r"set_grad_enabled|requires_grad|autograd|functional_call|\.grad\b|tensorflow|\bmlx\b|\bjax\b|tinygrad|hook"
 )
 """In the text of what may switch recording off in another way, asks for gradients there, or has another autograd."""
+MODES = ("train", "eval")
 OF_TORCH = re.compile(r"\b(import|from) torch\b")
 
 
@@ -23,16 +24,27 @@ def needlessly(script: Script) -> Found:
         return
     for scope in (script.tree, *nodes_in(script.tree, ast.FunctionDef)):
         calls = [node for node in inside(scope) if isinstance(node, ast.Call)]
-        if any(last_name(call.func) == "backward" for call in calls) or not _is_recorded(script, scope):
+        trained = [call.lineno for call in calls if last_name(call.func) == "backward"]
+        if not trained and not _is_recorded(script, scope):
             continue
-        modes = {ast.unparse(receiver_of(call)): call.lineno for call in calls if last_name(call.func) == "eval"}
         for call in sorted(calls, key=lambda one: one.lineno):
-            since = modes.get(ast.unparse(call.func))
-            is_meant = since is not None and since < call.lineno and not is_unrecorded(script, call)
-            if is_meant and script.loops_around(call)[0]:
-                name = ast.unparse(call.func)
+            name, loops = ast.unparse(call.func), script.loops_around(call)[0]
+            modes = [last_name(one.func) for one in _switches(calls, name) if one.lineno < call.lineno]
+            is_meant = modes[-1:] == ["eval"] and loops and not is_unrecorded(script, call)
+            if is_meant and (not trained or ("train" in modes and _is_behind(loops[0], trained))):
                 yield "T25", call, f"{name} is in evaluation mode, and no torch.no_grad() is around the loop."
                 break
+
+
+def _switches(calls: list[ast.Call], name: str) -> list[ast.Call]:
+    """Where a model is put into a mode, in the order of the text."""
+    found = [one for one in calls if last_name(one.func) in MODES and ast.unparse(receiver_of(one)) == name]
+    return sorted(found, key=lambda one: one.lineno)
+
+
+def _is_behind(loop: ast.For | ast.While, trained: list[int]) -> bool:
+    """Whether a loop comes after all gradients that are computed: what is drawn before them, they may be of."""
+    return max(trained) < loop.lineno
 
 
 def _is_recorded(script: Script, scope: ast.AST, depth: int = DEPTH) -> bool:
