@@ -257,7 +257,7 @@ def test_parts_tell_the_designs():
 def test_every_mistake_of_a_kind_is_in_the_catalogue():
     assert all(kind.ids <= MISTAKES.keys() for kind in KINDS.values())
     somewhere = set().union(*(kind.ids for kind in KINDS.values()))
-    in_scripts = {f"T{n}" for n in range(13, 26)}  # seen in how a script calls things
+    in_scripts = {f"T{n}" for n in range(14, 26)}  # seen in how a script calls things
     assert MISTAKES.keys() - somewhere == in_scripts | {id for id, mistake in MISTAKES.items() if mistake.explain_only}
 
 

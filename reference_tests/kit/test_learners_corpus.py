@@ -36,6 +36,7 @@ NOT_SHOWN = {
     "T19": "shows in training loops, which test_training_loops.py has",
     "T20": "shows in training loops, which test_training_loops.py has",
     **{f"T{n}": "shows in training loops, which test_turns_of_training.py has" for n in range(21, 26)},
+    "T26": "no style draws batches of a text: in test_batches_of_text.py",
     "R5": "shows where one order of axes is meant and another given: in test_today.py",
     "R8": "heads that are split after the rotation: in test_today.py",
     "D5": "slow, not wrong",

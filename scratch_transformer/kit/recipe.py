@@ -132,6 +132,8 @@ class Recipe:
     specials: str = "kept"  # "cut": like any other text; "as told": the first that fits, not the longest
     words: str = "first"  # "none": the text is not cut into words; "of ASCII": other letters are none
     decoded: str = "the text"
+    targets: str = "the next"  # of a window of a text: "the same", "two later"
+    windows: str = "all"  # "without the last", "beyond the end"
     cosine: str = "right"
     cosine_falls: str = "as half a cosine"
     cosine_least: str = "below"  # "on top": added to the whole wave, so that it begins above the greatest rate

@@ -19,6 +19,7 @@ from scratch_transformer.kit.kinds import (
     today,
     tokens,
     training,
+    windows,
 )
 from scratch_transformer.kit.kinds import normalization as norms
 
@@ -58,6 +59,6 @@ KINDS: dict[str, Kind] = {
             optimizing.CLIPPING,
             optimizing.SAMPLING,
         ),
-        *(tokens.TOKENIZER, tokens.LETTER_TOKENIZER),
+        *(tokens.TOKENIZER, tokens.LETTER_TOKENIZER, windows.BATCHES),
     )
 }

@@ -7,6 +7,8 @@ RATE = "Vaswani et al. 2017, section 5.3, equation 3"
 
 OF_THE_SOURCE = "the source's, which is as right where both have one id"
 """A form of T5, as far as a text shows it."""
+LAST_WINDOW = "the last window is never drawn"
+"""A form of T26: a token too few is learned."""
 LOGITS = """\
 import torch
 torch.manual_seed(0)
@@ -222,9 +224,14 @@ print("with a seed:", *seeded)
         "is looking at. It learns to copy, the loss falls to nothing, and in use there is nothing to copy.",
         expected="Position t is asked for token t + 1: the decoder gets tgt[:, :-1], the loss tgt[:, 1:].",
         fix="logits = model(src, tgt[:, :-1]), of a language model model(ids[:, :-1]); and loss = "
-        "criterion(logits.reshape(-1, V), tgt[:, 1:].reshape(-1)), or with ids in the place of tgt.",
+        "criterion(logits.reshape(-1, V), tgt[:, 1:].reshape(-1)), or with ids in the place of tgt. Of "
+        "windows of a text, x = data[i : i + T] and y = data[i + 1 : i + 1 + T].",
         source="Vaswani et al. 2017, section 3.1: the outputs are shifted right",
         mathematics="right: -Σ_t log p(y_(t+1) | y_1 … y_t)      here: -Σ_t log p(y_t | y_1 … y_t)",
+        changes={
+            "a window of a text and the same again": {"targets": "the same"},
+            "the tokens after the next": {"targets": "two later"},
+        },
         demo="""\
 sentence = ["<s>", "a", "small", "cat", "</s>"]
 print("the decoder sees:", sentence[:-1])
@@ -473,6 +480,22 @@ for name, mode in (("recorded", contextlib.nullcontext()), ("torch.no_grad()", t
     with mode, torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.nbytes) or t, lambda t: t):
         model(x)
     print(f"{name}: {sum(kept)} bytes are kept for a backward pass")
+""",
+    ),
+    Mistake(
+        id="T26",
+        title="windows beyond the end of the text",
+        does="Windows of a text may begin so late that the targets of the last one have an end too few. Once in a "
+        "while a batch holds one, and training stops.",
+        expected="Of n tokens, windows of T begin at 0, 1, … n - T - 1: the last target is the last token.",
+        fix="torch.randint(len(data) - T, (B,)), which draws no number as large as its limit.",
+        source="Radford et al. 2018, section 3.1, equation 1",
+        changes={"": {"windows": "beyond the end"}, LAST_WINDOW: {"windows": "without the last"}},
+        severities={LAST_WINDOW: "harmless"},
+        demo="""\
+data, T = list(range(10)), 4
+for start in (0, len(data) - T - 1, len(data) - T):
+    print(f"from {start}: {data[start : start + T]}, targets {data[start + 1 : start + T + 1]}")
 """,
     ),
 )

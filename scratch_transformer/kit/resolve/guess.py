@@ -43,6 +43,7 @@ from scratch_transformer.kit.resolve.functions import (
     padded,
     schedules,
     training,
+    windows,
     writing,
 )
 from scratch_transformer.kit.resolve.functions.grouping import makes_groups
@@ -156,7 +157,8 @@ def kinds_by_name(name: str, thing: Any, kinds: Mapping[str, Kind]) -> tuple[str
     if wrapped != name and (structure.joins_heads(thing) or structure.adds_what_it_holds(thing)):
         name = wrapped
     word = plain(name)
-    is_one = writing.is_greedy(thing) or is_tokenizer(thing) or letters.numbers(thing)  # generate_with_cache(…)
+    is_one = writing.is_greedy(thing) or is_tokenizer(thing)  # generate_with_cache(…)
+    is_one = is_one or letters.numbers(thing) or windows.draws(thing)
     is_none = not is_one and any(word.endswith(other) for other in NO_COMPONENTS)
     is_none = is_none or ("pos" in word and words(name)[0] in NOTHING)  # NoPositionalEncoding, of a study
     if is_none or inspect.isabstract(thing) or _is_container(thing) or _reads_a_file(thing):
@@ -299,6 +301,7 @@ BY_CONTENT = {
     "Sampling": training.draws,
     "Tokenizer": is_tokenizer,
     "LetterTokenizer": letters.numbers,
+    "TextBatches": windows.draws,
 }
 """What is known by what it does and is given, whatever it is called."""
 ALONE_IN_THIS = {
@@ -308,6 +311,7 @@ ALONE_IN_THIS = {
     "AdamW": lambda thing: training.kind_of_optimizer(thing) == "AdamW",
     "DecayGroups": makes_groups,
     "LinearSchedule": is_linear,
+    "TextBatches": windows.draws,
 }
 """What is of this kind if it looks like that, and of no other."""
 

@@ -132,7 +132,7 @@ def is_of_rows(function: Any) -> bool:
     return bool(OF_ROWS_ALONE.search(name) or (SAID_OF_ROWS.search(said) and not is_used))
 
 
-OF_TEXTS = ("Tokenizer", "LetterTokenizer")
+OF_TEXTS = ("Tokenizer", "LetterTokenizer", "TextBatches")
 OF_STEPS = ("CosineSchedule", "LinearSchedule")
 """What is told the number of a step, counted from 0."""
 

@@ -19,12 +19,12 @@ from scratch_transformer.kit.kind import Kind
 from scratch_transformer.kit.kinds.optimizing import NEUTRAL
 from scratch_transformer.kit.resolve.build.construct import parameters_of
 from scratch_transformer.kit.resolve.call.precision import double
-from scratch_transformer.kit.resolve.functions import grouping, letters, schedules, tokenizing
+from scratch_transformer.kit.resolve.functions import grouping, letters, schedules, tokenizing, windows
 from scratch_transformer.kit.resolve.functions.grouping import OPTIMIZER
 from scratch_transformer.kit.resolve.names.words import plain
 
 OPTIMIZERS = ("Adam", "AdamW")
-KINDS = (*OPTIMIZERS, "DecayGroups", "GradientClipping", "Sampling", "Tokenizer", "LetterTokenizer")
+KINDS = (*OPTIMIZERS, "DecayGroups", "GradientClipping", "Sampling", "Tokenizer", "LetterTokenizer", "TextBatches")
 SAMPLING = {
     "temperature": ("temperature", "temp", "tau", "t", "tmp"),
     "top_k": ("topk", "k"),
@@ -129,6 +129,8 @@ def told(thing: Any, kind: Kind, settings: Mapping[str, Any]) -> dict[str, Any]:
         return tokenizing.told(thing)
     if kind.name == "LetterTokenizer":
         return letters.told(thing)
+    if kind.name == "TextBatches":
+        return windows.told(thing)
     if kind.name == "Sampling":
         return {name: settings[name] if set(words) & set(SAMPLING[name]) else NEUTRAL[name] for name in SAMPLING}
     return {}
@@ -142,6 +144,8 @@ def reading(
         return tokenizing.reading(thing, settings)
     if kind.name == "LetterTokenizer":
         return letters.reading(thing, settings)
+    if kind.name == "TextBatches":
+        return windows.reading(thing, settings)
     if kind.name in OPTIMIZERS:
         return _stepping(thing, settings)
     if kind.name == "DecayGroups":
