@@ -100,3 +100,36 @@ def test_a_caller_s_default_counts_as_far_as_its_own_callers_leave_it_out(before
     ]
     layer = results["EncoderLayer"]
     assert ("B26" in layer.inherited) == (severity == "mistake")
+
+
+MODEL = """
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, num_heads, num_layers):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(d_model, num_heads, 4 * d_model, 0.0, batch_first=True)
+        self.words, self.scores = nn.Embedding(vocab_size, d_model), nn.Linear(d_model, vocab_size)
+        self.layers = nn.TransformerEncoder(layer, num_layers, enable_nested_tensor=False)
+
+    def forward(self, ids, attention_mask=None):
+        {}
+        future = nn.Transformer.generate_square_subsequent_mask(ids.shape[1]) < 0
+        return self.scores(self.layers(self.words(ids), future, padding))
+"""
+READ = "padding = attention_mask.eq(0)"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "line, calls, severities",
+    [
+        (READ, "", ["mistake"]),
+        (READ, "def scores(model, ids, mask):\n    return model(ids, attention_mask=mask)", ["mistake"]),
+        ("padding = None if attention_mask is None else attention_mask.eq(0)", "", []),
+    ],
+)
+def test_of_a_model_that_takes_a_mask_of_padding(line, calls, severities, tmp_path):
+    """Whatever is asked of it, it is given one that hides nothing."""
+    result = check_text(f"{MODEL.format(line)}\n\n{calls}\n", tmp_path, ["LanguageModel"])["LanguageModel"]
+    found = [named for named in result.mistakes if named.id == "B26"]
+    assert [named.severity for named in found] == severities, result
+    assert all("attention_mask is None by default" in named.evidence for named in found)

@@ -350,6 +350,10 @@ class Candidate:
         """The parameters for its masks that are None by default, where it stops with that."""
         return []
 
+    def without_masks(self, **inputs: Any) -> Exception | None:
+        """What it stops with where the masks are left out that it is given whatever is asked, and need not be."""
+        return None
+
     def several(self, **inputs: Any) -> Exception | None:
         """What it stops with, of what is called with one sentence in a batch, for all of them; None if it runs."""
         return None

@@ -8,7 +8,7 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from scratch_transformer.kit.judge.variants import is_float
 from scratch_transformer.kit.kind import STEPS, Candidate, Inputs, Kind, State, Steps
 from scratch_transformer.kit.resolve.call import batching, beginnings, beside, caching, documented, of_keys, unread
 from scratch_transformer.kit.resolve.call.masks import POLARITIES, Form
-from scratch_transformer.kit.resolve.call.plan import CannotCall, EndsTheProgram, Plan
+from scratch_transformer.kit.resolve.call.plan import MASKS, CannotCall, EndsTheProgram, Plan
 from scratch_transformer.kit.resolve.call.precision import FiniteRows, double, told_of_old_masks
 from scratch_transformer.kit.resolve.names.inputs import MASKED, causal_flags, says_sides
 from scratch_transformer.kit.resolve.names.settings import settings_of
@@ -329,15 +329,28 @@ class Resolved(Candidate):
             yield f"{self.masks_left[0]} of the form {form}", made
 
     def uncounted(self, **inputs: Any) -> tuple[str, Exception] | None:
-        told, free = self.plan, {p.name for p in parameters_of(self.function) if p.default is None}
-        for name in (n for n, value in told.constants.items() if isinstance(value, beside.Positions) and n in free):
-            without = replace(told, constants={n: value for n, value in told.constants.items() if n != name})
-            try:
-                with self._called_by(without):
-                    self(**inputs)
-            except Exception as error:  # the learner's code may raise anything
+        free = {p.name for p in parameters_of(self.function) if p.default is None}
+        given = [n for n, value in self.plan.constants.items() if isinstance(value, beside.Positions) and n in free]
+        for name in given:
+            if (error := self._without([name], inputs)) is not None:
                 return name, error
         return None
+
+    def _without(self, names: Collection[str], inputs: Inputs) -> Exception | None:
+        """What it stops with where some of what it is always given is left out."""
+        left = {name: value for name, value in self.plan.constants.items() if name not in names}
+        masks = {name: value for name, value in self.plan.masks.items() if name not in names}
+        try:
+            with self._called_by(replace(self.plan, constants=left, masks=masks)):
+                self(**inputs)
+        except Exception as error:  # the learner's code may raise anything
+            return error
+        return None
+
+    def without_masks(self, **inputs: Any) -> Exception | None:
+        names = {*self.plan.constants, *self.plan.masks} & {*self.masks_by_default()}
+        bare = {name: None if name in MASKS else value for name, value in inputs.items()}
+        return self._without(names, bare) if names else None
 
     def masks_by_default(self) -> list[str]:
         free = {p.name for p in parameters_of(self.function) if p.default is None}

@@ -66,6 +66,9 @@ def stops_with_several(session: Session, best: Hypothesis | None) -> Iterator[Fi
 def stops_without_a_mask(session: Session, best: Hypothesis | None) -> Iterator[Finding]:
     """B26: its mask is None by default, and it stops with that; not where it asks for one in words, itself."""
     candidate, error = session.candidate, session.candidate.unmasked
+    if error is None and best is not None:
+        stopped = candidate.without_masks(**session.ran[0].probe.inputs)
+        error = stopped if "NoneType" in str(stopped) else None  # or something else is all that it lacks
     line = learners_line(error)
     names = candidate.masks_by_default() if line and not line.startswith(("raise ", "assert ")) else []
     if error is None or not names:
