@@ -307,13 +307,16 @@ class Bigram(nn.Module):
 """
 
 
-@pytest.mark.parametrize("given, last, ids", [("idx", "-1", []), ("idx", "0", ["D8"]), ("idx[:, -1:]", "-1", None), (
-    "word", "-1", None
-)])  # fmt: skip
+@pytest.mark.parametrize("given, last, ids", [
+    ("idx", "-1", []), ("idx", "0", ["D8"]), ("idx[:, -1:]", "-1", None), ("word", "-1", None),
+    ("idx[:, -8:]", "-1", []), ("cut", "-1", []),
+])  # fmt: skip
 def test_what_attends_to_nothing_may_write_text_for_all_that(given, last, ids, tmp_path):
     """What gives it the last word alone gives it all that it knows of."""
     text = BIGRAM.replace("GIVEN", given).replace("LAST", last)
     text = text.replace("        for _", "        word = idx[:, -1:]\n        for _") if given == "word" else text
+    cut = "            cut = idx if idx.size(1) <= 8 else idx[:, -8:]\n"
+    text = text.replace("            logits =", f"{cut}            logits =") if given == "cut" else text
     results = {result.name: result for result in reported(written(text, tmp_path)).results}
     assert "Bigram" not in results and ("Bigram.generate" in results) == (ids is not None), results
     assert ids is None or results["Bigram.generate"].severe == ids

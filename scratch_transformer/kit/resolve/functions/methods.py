@@ -12,7 +12,7 @@ import inspect
 import itertools
 import re
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -203,8 +203,16 @@ def goes_on(function: Any) -> bool:
     """Whether its model is given all words so far, and each new one is joined to them: idx = torch.cat((idx, next))."""
     nodes = nodes_of(inspect.unwrap(function))
     texts = {ast.unparse(to) for to, made in assignments(nodes) if JOINED.match(ast.unparse(made))}
+    texts |= {ast.unparse(to) for to, made in assignments(nodes) if _is_text(made, texts)}  # idx_cond = idx[:, -n:]
     calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "self" and node.args]
-    return bool(calls) and all(ast.unparse(call.args[0]) in texts for call in calls)
+    return bool(calls) and all(_is_text(call.args[0], texts) for call in calls)
+
+
+def _is_text(node: ast.expr, texts: Collection[str]) -> bool:
+    """Whether it is one of these texts, or that from some word on, always or where it is too long."""
+    if isinstance(node, ast.IfExp):
+        return _is_text(node.body, texts) and _is_text(node.orelse, texts)
+    return ast.unparse(node.value if isinstance(node, ast.Subscript) else node) in texts
 
 
 JOINED = re.compile(r"torch\.(cat|concat|hstack)\(")
