@@ -84,6 +84,14 @@ def test_a_cell_in_another_language_is_no_python_however_it_is_indented(tmp_path
     assert (known.error, [definition.name for definition in known.definitions]) == ("", ["f"])
 
 
+def test_a_command_goes_on_behind_a_backslash(tmp_path):
+    source = "!python train.py \\\n    --layers 2 \\\n    --heads 4\nx = 1 + \\\n    2\ndef f(x):\n    return x"
+    (tmp_path / "notes.ipynb").write_text(json.dumps({"cells": [{"cell_type": "code", "source": source}]}))
+    (source,) = find(str(tmp_path / "notes.ipynb")).sources
+    known = survey.survey(source)
+    assert (known.error, [definition.name for definition in known.definitions]) == ("", ["f"])
+
+
 @pytest.mark.parametrize(
     "text, trains",
     [

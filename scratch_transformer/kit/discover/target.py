@@ -187,7 +187,12 @@ def _notebook(path: Path) -> tuple[str, tuple[tuple[int, int], ...]]:
 def _without_magics(text: str) -> list[str]:
     lines = text.splitlines()
     foreign = bool(lines) and lines[0].startswith("%%") and not re.match(r"%%(time|timeit|capture)\b", lines[0])
-    return [f"# {line}" if foreign else _commented(line) if MAGIC.match(line) else line for line in lines]
+    found, goes_on = [], False
+    for line in lines:
+        is_magic = MAGIC.match(line) is not None
+        found.append(f"# {line}" if foreign or goes_on else _commented(line) if is_magic else line)
+        goes_on = (goes_on or is_magic) and line.endswith("\\")  # !python train.py \, and its arguments behind that
+    return found
 
 
 def _commented(line: str) -> str:
