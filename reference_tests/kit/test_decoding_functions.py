@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from reference_tests.kit.learners.checked import check_text, reported
 from scratch_transformer.kit import check
 from scratch_transformer.kit.report.finding import FINE
+from scratch_transformer.kit.resolve import foreign
 
 pytestmark = pytest.mark.long
 
@@ -372,6 +373,26 @@ def test_a_piece_of_a_loop_is_no_component(tmp_path):
     assert "translate (it needs a file or a vocabulary that is not there)" in report.ignored
     assert "greedy_decode (it needs a file or a vocabulary that is not there)" in report.ignored
     assert any(said.startswith("beam_search (a piece of a loop: it is given ") for said in report.ignored)
+
+
+ONE_WORD = """
+def generate_next_token(model, ids, temperature=1.0):
+    logits = model(ids)[:, -1, :] / temperature
+    return logits.softmax(-1).argmax(-1, keepdim=True)
+
+
+def generate_token(model, token_ids):
+    ids = torch.tensor(token_ids[-model.n_positions :])[None, :]
+    return model(ids)[0, -1].argmax().item()
+"""
+
+
+def test_what_gives_the_next_word_alone_is_said_to(tmp_path):
+    (tmp_path / "decoding.py").write_text("import torch\n" + ONE_WORD)
+    report = reported(tmp_path / "decoding.py")
+    assert not report.results, report.results
+    for name in ("generate_next_token", "generate_token"):
+        assert f"{name} ({foreign.ONE_WORD})" in report.ignored, report.ignored
 
 
 OF_ITS_MODEL = """

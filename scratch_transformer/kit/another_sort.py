@@ -17,7 +17,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.resolve import fitness, foreign, guess, not_there, other_designs, sorts
 from scratch_transformer.kit.resolve.call import together
 from scratch_transformer.kit.resolve.call.forwards import MODELS
-from scratch_transformer.kit.resolve.functions import methods
+from scratch_transformer.kit.resolve.functions import methods, writing
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.inputs import input_of
 from scratch_transformer.kit.resolve.names.roles import role_of
@@ -130,6 +130,8 @@ def _of_its_calls(value: Any, kind: Kind) -> str:
     writes_within = (writes or inspect.isfunction(value)) and not sorts.trains(value)
     if writes_within and (other := decoder_within(value)):
         return foreign.HANDS_ON.format(other)
+    if writes and writing.chooses_one(value):
+        return foreign.ONE_WORD
     if writes and inspect.isfunction(value) and joins_words(value):
         return foreign.OF_WORDS
     computes = {"x", "query", "ids"} & {*kind.inputs} and not writes

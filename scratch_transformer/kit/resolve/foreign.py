@@ -64,6 +64,7 @@ GIVEN_PARTS = "a piece: it is given {}, and is judged in what gives it that"
 POOLED = "it does not return a vector for every word: a classifier, perhaps"
 LISTS = "it takes lists of tensors: {}"
 OF_ITS_MODEL = "it asks its model for more than the kit's own gives, which takes the place of a trained one"
+ONE_WORD = "it gives one word, the next: what writes text calls it"
 HANDS_ON = "it leaves the decoding to {}"
 OF_WORDS = "it is given words, not their ids, and looks them up itself"
 WEIGHTLESS = "it has no weights: an activation"
@@ -84,6 +85,7 @@ NOTHING = (
     HALF,
     RETURNS_NOTHING,
     OF_ITS_MODEL,
+    ONE_WORD,
     READS,
     SAID.partition("{")[0],
     CHOOSES.partition("{")[0],

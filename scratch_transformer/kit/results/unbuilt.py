@@ -21,6 +21,7 @@ from scratch_transformer.kit.kinds import KINDS
 from scratch_transformer.kit.report import stubs
 from scratch_transformer.kit.report.finding import Result
 from scratch_transformer.kit.resolve import foreign, likeness, not_there, sorts
+from scratch_transformer.kit.resolve.functions import writing
 from scratch_transformer.kit.resolve.functions.toy import ToyModel, is_asked_in_vain
 from scratch_transformer.kit.resolve.library.library import Library
 from scratch_transformer.kit.resolve.names.settings import SOURCE, TARGET
@@ -50,7 +51,7 @@ class Unbuilt:
             return result
         finding, error = self.stopped.why(value, outcome)
         if _asks_its_model(outcome.error, finding, error):
-            result.verdict = foreign.OF_ITS_MODEL
+            result.verdict = foreign.ONE_WORD if writing.chooses_one(value) else foreign.OF_ITS_MODEL
             return result
         is_own = finding is not None and (_stops_in(error, value) or of_its_forward(value) is not None)
         part = None if is_own else self.stopped.part_at_fault(error, value, outcome)

@@ -34,6 +34,17 @@ def is_greedy(function: Any) -> bool:
     return tree is not None and not is_beam and any(writes(tree, model) for model in models)
 
 
+def chooses_one(function: Any) -> bool:
+    """Whether a function is given a model and ids, and gives the next word alone, as it goes round nothing."""
+    models = [p.name for p in parameters_of(function) if input_of(p.name, ("next_logits",))]
+    tree = tree_of(function) if inspect.isfunction(function) and models else None
+    if tree is None or any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree)):
+        return False
+    calls = nodes_in(tree, ast.Call)
+    is_asked = any(_asks(call.func, model) for call in calls for model in models)
+    return is_asked and any(last_name(call.func) in CHOICES for call in calls)
+
+
 def prints(function: Any) -> bool:
     """Whether a function writes text and prints it."""
     return is_greedy(function) and "print" in names_in(function)
