@@ -264,6 +264,17 @@ class LoRALayer(nn.Module):
         return self.base(x) + self.lora_b(self.lora_a(x)) * self.scaling
 
 
+class LoRALinear(nn.Module):
+    def __init__(self, base_linear, rank=4, alpha=1.0):
+        super().__init__()
+        self.base_linear, self.scaling = base_linear, alpha / rank
+        self.lora_a = nn.Parameter(torch.randn(rank, base_linear.in_features))
+        self.lora_b = nn.Parameter(torch.zeros(base_linear.out_features, rank))
+
+    def forward(self, x):
+        return self.base_linear(x) + x @ self.lora_a.T @ self.lora_b.T * self.scaling
+
+
 class Adapted(nn.Module):
     def __init__(self, d_model):
         super().__init__()
@@ -284,8 +295,10 @@ def test_a_linear_layer_of_low_rank_is_no_network_without_an_activation():
     assert of_parts(LowRankLinear).endswith("linear layers of low rank, two narrow matrices for one")
 
 
-def test_a_linear_layer_with_narrow_ones_beside_it_is_no_network():
-    assert guess.kinds_of("LoRALayer", LoRALayer, KINDS) == ()
+@pytest.mark.parametrize("cls", [LoRALayer, LoRALinear])
+def test_a_linear_layer_with_narrow_ones_beside_it_is_no_network_and_no_linear_layer_alone(cls):
+    assert guess.kinds_of(cls.__name__, cls, KINDS) == ()
+    assert of_parts(cls).endswith("(LoRA)")
 
 
 class Sandwich(nn.Module):

@@ -250,9 +250,13 @@ ADAPTED = re.compile(r"(?i)lora|adapter|low_?rank")
 
 
 def is_adapted(cls: type) -> bool:
-    """Whether it is a linear layer with the product of two narrow ones beside it: LoRALayer(in_features, …)."""
-    ends = {end for p in parameters_of(cls) for end in ("in", "out") if end in words(p.name)}
-    is_linear = len(ends) == 2 and not has_softmax(cls)
+    """Whether it is a linear layer with the product of two narrow ones beside it: LoRALayer(in_features, …).
+
+    Or is given one, LoRALinear(linear, rank): as one narrow matrix begins with 0, it gives the numbers of that.
+    """
+    told = [words(p.name) for p in parameters_of(cls)]
+    ends = {end for name in told for end in ("in", "out") if end in name}
+    is_linear = (len(ends) == 2 or any("linear" in name for name in told)) and not has_softmax(cls)
     return is_linear and any(map(ADAPTED.search, (cls.__name__, *names_in(cls))))
 
 
