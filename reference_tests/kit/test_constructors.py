@@ -421,6 +421,18 @@ def test_widths_that_are_a_list_are_those_of_the_tokens_and_one_between():
     assert first.args == {"dim_feedforward": [12, 17, 12]}
 
 
+class OfNoMoreLayers(nn.Module):
+    def __init__(self, d_model, head_layers: list[int] = []):  # noqa: B006
+        super().__init__()
+        ends = itertools.pairwise([d_model, *head_layers, 5])
+        self.head = nn.Sequential(*(nn.Linear(*two) for two in ends))
+
+
+def test_a_list_that_is_empty_by_default_is_no_number():
+    first = next(construct.attempts(OfNoMoreLayers, {"d_model": 12, "num_layers": 2}, {}, lambda name: [], {}))
+    assert first.args == {"d_model": 12}
+
+
 class GoesThroughWhatItIsGiven(nn.Module):
     def __init__(self, width, layers=nn.ModuleList):
         super().__init__()

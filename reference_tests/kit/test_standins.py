@@ -86,6 +86,14 @@ def test_what_reports_and_draws_does_nothing():
 def test_a_progress_bar_goes_through_what_it_is_given():
     names = standins._contents("tqdm.auto")()
     assert list(names["tqdm"](range(3), desc="step")) == list(names["trange"](3)) == [0, 1, 2]
+    with standins._contents("alive_progress")()["__getattr__"]("alive_bar")(3) as bar:
+        bar.text("a line")
+        bar()
+
+
+def test_a_dictionary_of_words_has_their_numbers_the_other_way_round():
+    words = standins._contents("bidict")()["bidict"]({"a": 0, "b": 1})
+    assert words.inverse == {0: "a", 1: "b"} and words.inv.inv == words == {"a": 0, "b": 1}
 
 
 def test_einx_says_in_brackets_what_is_worked_on():

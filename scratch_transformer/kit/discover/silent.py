@@ -57,8 +57,8 @@ def tqdm() -> dict[str, Any]:
 
 
 SILENT = {
-    "absl", "clearml", "colorama", "coloredlogs", "comet_ml", "dotenv", "fire", "gradio", "hydra", "icecream",
-    "ipdb", "IPython", "ipywidgets", "loguru", "matplotlib", "mlflow", "neptune", "plotly", "prettytable",
+    "absl", "alive_progress", "clearml", "colorama", "coloredlogs", "comet_ml", "dotenv", "fire", "gradio", "hydra",
+    "icecream", "ipdb", "IPython", "ipywidgets", "loguru", "matplotlib", "mlflow", "neptune", "plotly", "prettytable",
     "pyrootutils", "rootutils", "seaborn", "streamlit", "swanlab", "tabulate", "tensorboard", "tensorboard_logger",
     "tensorboardX", "termcolor", "torchinfo", "torchsummary", "torchviz", "typer", "visdom", "wandb",
 }  # fmt: skip

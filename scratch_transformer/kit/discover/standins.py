@@ -107,9 +107,20 @@ def _cupy() -> dict[str, Any]:
     return {**own, "asnumpy": np.asarray, "get_array_module": lambda *given: np, "fuse": _same}
 
 
+class TwoWays(dict[Any, Any]):
+    """bidict's dictionary, whose inverse has the keys of its values: of words and their numbers."""
+
+    @property
+    def inverse(self) -> dict[Any, Any]:
+        return TwoWays({value: key for key, value in self.items()})
+
+    inv = inverse
+
+
 IMPORTED = ("__spec__", "__loader__", "__path__", "__package__")
 """What importing sets of a module."""
 CONTENTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "bidict": lambda: {"bidict": TwoWays},
     "cupy": _cupy,
     "einops": _einops,
     "einops.layers": dict,

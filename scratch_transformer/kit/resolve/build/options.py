@@ -259,6 +259,8 @@ def options(wish: Wish, values: Values, parts: Part) -> list[Any]:
         return [shape]
     if not submodules and (widths := _widths_in_turn(wish, values)):
         return [widths]
+    if not submodules and isinstance(default, (list, tuple)) and not default:
+        return []  # inner_widths=[]: a number is no list
     if wish.is_required and meant == "d_ff/d_model" and "d_ff" in values.names and OR_NONE.search(wish.text):
         return [None]  # beside the width itself, of which it need say nothing
     found = [] if submodules and (wish.use.listed or not is_setting(name)) else numbers(wish, values)
