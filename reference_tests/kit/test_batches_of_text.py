@@ -51,7 +51,19 @@ def get_batches(data, split, batch_size, context_window):
     x = torch.stack([part[i : i + context_window] for i in begin]).long()
     return x, torch.stack([part[i + 1 : i + context_window + 1] for i in begin]).long()
 """
+OF_AN_OBJECT = """
+class Loader:
+    def __init__(self, path, block_size, batch_size):
+        self.text = torch.load(path)
+        self.block_size, self.batch_size = block_size, batch_size
+
+    def get_batch(self):
+        begin = torch.randint(low=0, high=len(self.text) - self.block_size, size=(self.batch_size,))
+        rows = torch.stack([self.text[i : i + self.block_size + 1] for i in begin])
+        return rows[:, :-1], rows[:, 1:]
+"""
 ALL = {
+    "Loader.get_batch": (OF_AN_OBJECT,),
     "get_batch": (OF_GLOBALS, OF_ARRAYS),
     "batch_of": (OF_A_FILE,),
     "sample_batch": (OF_A_GENERATOR,),

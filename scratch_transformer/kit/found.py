@@ -37,6 +37,7 @@ from scratch_transformer.kit.resolve.functions import (
     methods,
     schedules,
     training,
+    windows,
     with_optimizers,
     writing,
 )
@@ -230,6 +231,7 @@ class Found:
             *grouping.methods_of(value),
             *training.methods_of(value),
             *configured.methods_of(value),
+            *windows.methods_of(value),
         ):
             self.add(f"{name}.{method}", function, source, _line_of(function))
         for method, function in with_optimizers.of(value):

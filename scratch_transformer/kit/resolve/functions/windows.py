@@ -33,12 +33,13 @@ CUT = re.compile(r"\[[^\[\]]+:[^\[\]]+\]")
 """data[i : i + length]"""
 SHARED_OUT = re.compile(r"\[[^\[\]]*(\bint\(|\* *len\(|\) *\*)")
 """A part of the text that is cut off in the function itself: data[: int(0.8 * len(data))]."""
+OF_A_PART = re.compile(r"(?i)train|val|test")
 OTHER_TASKS = re.compile(r"(?i)mask|nois|corrupt|src|tgt")
 """What is to be said is not what comes next."""
 WORDS = {
     "device": r".*device.*",
     "batch": r"b|bs|batch(size)?",
-    "length": r"[tl]|(block|seq|context|window)(size|len|length)?",
+    "length": r"[tl]|length|(block|seq|context|window)(size|len|length)?",
     "part": r".*(split|mode|phase).*|type|kind|which|name|set|(is)?train(ing)?",
     "draws": r"rng|.*generator|gen|random|seed",
     "path": r".*(path|dir|file(name)?|folder)",
@@ -62,9 +63,17 @@ def draws(thing: Any) -> bool:
     is_cut = CUT.search(text) is not None and any(DRAWS & names_in(one) for one in all_)
     is_cut &= "length" in map(_meaning, re.findall(r"[a-zA-Z]\w*", text))
     pairs = (node.value for one in all_ for node in nodes_of(one, ast.Return))
-    is_one_text = sum(_meaning(name) == "tokens" for name in open_) < 2 and not OTHER_TASKS.search(text)
+    texts = [name for name in open_ if _meaning(name) == "tokens" and not OF_A_PART.match(name)]
+    is_one_text = len(texts) < 2
+    is_one_text &= not any(OTHER_TASKS.search(name) for one in all_ for name in names_in(one))
     gives_two = any(isinstance(pair, (ast.Tuple, ast.Dict)) for pair in pairs)
     return is_cut and is_one_text and gives_two and all(_meaning(name) or _attributes(thing, name) for name in open_)
+
+
+def methods_of(thing: Any) -> list[tuple[str, Any]]:
+    """The methods of a class that draw batches of the text that its object has, by name: functions of the object."""
+    members = vars(thing).items() if isinstance(thing, type) else ()
+    return [(name, one) for name, one in members if draws(one)]
 
 
 def told(function: Any) -> dict[str, Any]:
@@ -142,15 +151,13 @@ def _globals(function: Any, known: Mapping[str, Any]) -> Iterator[tuple[str, Any
     for one in reached(function):
         own, text = {p.name for p in parameters_of(one)}, source_of(one)
         for name in names_of(one.__code__):
-            value = one.__globals__.get(name)
-            is_fixed = inspect.ismodule(value) or (callable(value) and not isinstance(value, (type, Missing)))
-            if name in own or hasattr(builtins, name) or is_fixed or not re.search(rf"(?<![.\w]){name}\b", text):
+            value, read = one.__globals__.get(name), _attributes(one, name)
+            if name in own or hasattr(builtins, name) or not re.search(rf"(?<![.\w]){name}\b", text):
                 continue
-            if read := _attributes(one, name):
-                is_text = {*read} <= {"shape", "size", "dtype"}
-                if not is_text:
-                    yield name, _of(read, known)
-            elif not isinstance(value, type) and (meaning := _meaning(name)):
+            is_free = isinstance(value, Missing) or not (inspect.ismodule(value) or callable(value))
+            if {"batch", "length", "tokens"} & {*read.values()}:  # of a config: an object, a class or a module
+                yield name, _of(read, known)
+            elif is_free and (meaning := _meaning(name)):
                 yield name, known[meaning]
 
 
