@@ -111,8 +111,14 @@ def leave_names_of_buffers():
 def takes_scratch(node):
     if not isinstance(node, libcst.Call):
         return False
-    function = node.func.value if isinstance(node.func, libcst.Attribute) else node.func
-    return any(isinstance(x, libcst.Name) and x.value == "scratch" for x in (function, *(a.value for a in node.args)))
+    of = [node.func.value] if isinstance(node.func, libcst.Attribute) else []
+    return any(is_scratch(x) for x in (node.func, *of, *(a.value for a in node.args)))
+
+
+def is_scratch(node):
+    """Of scratch or self._scratch."""
+    name = node.attr if isinstance(node, libcst.Attribute) else node
+    return isinstance(name, libcst.Name) and name.value in ("scratch", "_scratch")
 
 
 def is_name(argument):

@@ -323,6 +323,8 @@ def test_ways_explained(it_pays, monkeypatch):
         monkeypatch.setattr(products, "multiplies_bfloat16", lambda multiplies=multiplies: multiplies)
         said = products.advantage(torch.bfloat16, CPU, 70)
         assert said == f"{words}: oneDNN multiplies no faster for it here"
+    monkeypatch.setattr(products, "against", lambda *_: None)
+    assert products.advantage(torch.bfloat16, CPU, 70) == products.way(torch.bfloat16, CPU, 70).value
 
 
 # ---- How it is kept and measured, on a setting and by a clock of our own ----

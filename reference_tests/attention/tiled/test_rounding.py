@@ -89,3 +89,18 @@ def test_one_rounding(dtype, monkeypatch):
     monkeypatch.setattr(products, "way", lambda *_: Way.WIDE)
     qkv = [x.to(dtype) for x in (draw(B, H, T, D), draw(B, H, S, D), draw(B, H, S, DV))]
     assert torch.equal(tiled(*qkv), tiled(*(x.float() for x in qkv)).to(dtype))
+
+
+def test_gradients_of_values_are_summed_over_blocks_before_they_are_rounded(monkeypatch):
+    """Sums of bfloat16 numbers, rounded after each of many blocks, would be off by several roundings."""
+    monkeypatch.setattr(problem, "QUERIES", 8)
+    monkeypatch.setattr(products, "way", lambda *_: Way.WIDE)
+    *qkv, upstream = (draw(1, 2, length, D).to(torch.bfloat16) for length in (512, 5, 5, 512))
+
+    def gradient(dtype):
+        given = [x.to(dtype).requires_grad_() for x in qkv]
+        return torch.autograd.grad(tiled(*given), given[2], upstream.to(dtype))[0].double()
+
+    exact = gradient(torch.float64)
+    rounding = (exact.to(torch.bfloat16).double() - exact).abs().mean()
+    assert (gradient(torch.bfloat16) - exact).abs().mean() <= 1.2 * rounding
