@@ -523,3 +523,20 @@ def test_a_function_may_fall_to_a_share_that_it_has_written_and_know_no_warmup(f
     result = check_text(text, tmp_path)["get_lr"]
     assert result.verdict in FINE and [mistake.id for mistake in result.mistakes] == ids, result
     assert all(mistake.form == "the least rate is added to all of it" for mistake in result.mistakes[1:])
+
+
+UP_TO_A_RATE = """
+def transformer_rate(count, d_model, warmup_steps, highest):
+    n = max(count, 1)
+    paper = d_model ** -0.5 * min(n ** -0.5, n * warmup_steps ** POWER)
+    return highest * paper / (d_model * warmup_steps) ** -0.5
+"""
+
+
+@pytest.mark.parametrize("name", ["peak_lr", "max_lr"])
+@pytest.mark.parametrize("power, ids", [("-1.5", []), ("-0.5", ["T7"])])
+def test_the_papers_rate_may_be_told_how_high_it_rises(power, ids, name, tmp_path):
+    """A function that is called like a model, and gives a number, makes none."""
+    text = UP_TO_A_RATE.replace("highest", name).replace("POWER", power).replace("count", "step")
+    result = check_text(text, tmp_path)["transformer_rate"]
+    assert (result.kind, result.ids) == ("WarmupSchedule", ids) and (result.verdict in FINE) == (not ids)

@@ -425,6 +425,8 @@ def _by_name(
             left = [name for name in left if name != shared]
         elif known and is_setting(parameter.name) and not _is_tensor(parameter, parameters, unmatched, left):
             constants[parameter.name] = settings[_meant(known, parameter, parameters)]
+        elif {"d_model", "warmup"} <= settings.keys() and settings_of(parameter.name)[:1] == ("max_lr",):
+            constants[parameter.name] = (settings["d_model"] * settings["warmup"]) ** -0.5  # the paper's highest rate
         elif plain(parameter.name) in FIXED:
             constants[parameter.name] = FIXED[plain(parameter.name)]
         elif "max_len" not in left and _is_longest(parameter.name) and not {"ids", "src", "tgt"} & {*left}:

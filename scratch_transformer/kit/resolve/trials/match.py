@@ -377,6 +377,9 @@ def _constructed(thing: Any, kind: Kind, library: Library, settings: dict[str, A
                 if made is None:
                     failed.append(attempt)
                     continue
+            if isinstance(made, (int, float)):
+                yield Outcome(kind, problem="it gives a number")
+                return
             library.note_size(made)
             alike = attempt.alike(made)
             if alike not in called:
