@@ -24,8 +24,8 @@ def get_batch(dataset: np.ndarray, batch_size: int, context_length: int, device:
     x = np.stack([dataset[s : s + context_length] for s in starts]).astype(np.int64)
     y = np.stack([dataset[s + 1 : s + context_length + 1] for s in starts]).astype(np.int64)
     if device.type == "cuda":
-        return torch.from_numpy(x).pin_memory(), torch.from_numpy(y).pin_memory()
-    return torch.from_numpy(x), torch.from_numpy(y)
+        return [torch.from_numpy(x).pin_memory(), torch.from_numpy(y).pin_memory()]
+    return [torch.from_numpy(x), torch.from_numpy(y)]
 """
 OF_A_FILE = """
 class Config:

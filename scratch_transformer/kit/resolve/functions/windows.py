@@ -66,7 +66,7 @@ def draws(thing: Any) -> bool:
     texts = [name for name in open_ if _meaning(name) == "tokens" and not OF_A_PART.match(name)]
     is_one_text = len(texts) < 2
     is_one_text &= not any(OTHER_TASKS.search(name) for one in all_ for name in names_in(one))
-    gives_two = any(isinstance(pair, (ast.Tuple, ast.Dict)) for pair in pairs)
+    gives_two = any(isinstance(pair, (ast.Tuple, ast.List, ast.Dict)) for pair in pairs)
     return is_cut and is_one_text and gives_two and all(_meaning(name) or _attributes(thing, name) for name in open_)
 
 
