@@ -1,8 +1,8 @@
-"""Layers that add_module names, and a loop over them in a class of its own."""
+"""Layers that add_module names, and a loop over them in a class of its own; a layer under the name of a part."""
 
 import pytest
 
-from reference_tests.kit.learners.checked import check_text
+from reference_tests.kit.learners.checked import check_text, time_to_look
 
 STACK = """
 class EncoderLayer(nn.Module):
@@ -74,3 +74,27 @@ class Transformer(nn.Module):
 def test_heads_are_given_the_same_on_which_rewards_of_nothing_do_not_depend(initial, tmp_path):
     result = check_text(REWARDS.replace("INITIAL", initial), tmp_path, {"Transformer"})["Transformer"]
     assert "B19" not in result.ids, result
+
+
+ONE = """
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_head, max_len):
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.NAME = nn.TransformerEncoderLayer(d_model, n_head, 24, batch_first=True)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, idx):
+        length = idx.shape[1]
+        x = self.words(idx) + self.places(torch.arange(length, device=idx.device))
+        future = torch.ones(length, length, dtype=torch.bool, device=idx.device).triu(1)
+        return self.head(self.NAME(x, src_mask=future))
+"""
+
+
+@pytest.mark.parametrize("name", ["attention", "att", "mha", "block"])
+def test_a_layer_of_pytorchs_is_one_by_any_name(name, tmp_path):
+    """It has the weights of attention, and more."""
+    with time_to_look(1):
+        result = check_text(ONE.replace("NAME", name), tmp_path)["LanguageModel"]
+    assert result.verdict == "matches the builtin", result

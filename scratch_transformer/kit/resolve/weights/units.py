@@ -25,6 +25,8 @@ from scratch_transformer.kit.resolve.weights.unnamed import told_by_shapes
 from scratch_transformer.kit.syntax import nodes_in
 
 LINEAR = (nn.Linear, nn.MultiheadAttention, nn.LazyLinear, nn.Embedding)
+OF_ATTENTION = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer, nn.TransformerEncoder, nn.TransformerDecoder)
+"""PyTorch's own, which have attention and more."""
 Shapes = Mapping[str, tuple[int, ...]]
 KindOf = Callable[[type], str | None]
 
@@ -447,6 +449,7 @@ def _attentions(parameters: Parameters, kind_of: KindOf, is_attention: bool) -> 
         is_known = isinstance(module, nn.MultiheadAttention) or (known.endswith("Attention") and own)
         looks_so = named and path and own and not isinstance(module, (nn.ModuleList, nn.Linear)) and _has_roles(own)
         looks_so = looks_so and not known.endswith(LAYERS)  # attention2 = EncoderBlock(…), which is given the memory
+        looks_so = looks_so and not isinstance(module, OF_ATTENTION)  # attention = nn.TransformerEncoderLayer(…)
         if is_known or looks_so:
             found.append(path)
     return found
