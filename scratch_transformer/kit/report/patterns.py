@@ -65,7 +65,7 @@ PATTERNS: dict[str, str] = {
     "A1": r"sqrt|\*\*\s*\(?-?(0?\.5|1 ?/ ?2)|(?<!/)/ ?\(?self|scale", "A2": r"softmax", "A3": r"mask", "A4": r"mask",
     "A37": r"softmax|sigmoid|@|matmul", "A38": r"einsum|sum\(",
     "A39": r"(?i)\w*(att|mha|head)\w*\(.*\w\(\w+\)|self\.\w*q(uer|_|\b)\w*\(",
-    "A5": r"tril|triu", "A6": r"tril|triu", "A7": r"mask", "A8": r"masked_fill|1e9|inf",
+    "A5": r"tril|triu", "A6": r"tril|triu", "A7": r"mask", "A8": r"masked_fill|\de\d",
     "A10": r"masked_fill|10000|1e4|e4", "A11": r"masked_fill|mask", "A12": r"masked_fill_|_\(|\+=|\*=",
     "A13": r"view|reshape", "A14": r"Linear\(", "A15": r"Linear\(", "A16": r"mask", "A17": r"attn|weights|scores",
     "A18": r"softmax\(|scaled_dot_product_attention\(", "A40": r"(?i)dropout", "A26": r"\bexp\w*\(|\be *\*\*",
@@ -98,7 +98,8 @@ PATTERNS: dict[str, str] = {
 
 OTHERWISE = {
     "T3": r"fill_|smooth", "S5": r"penal",
-    "LN3": r"/.*\b(std|var|sigma)", "A18": r"dropout", "LN10": r"mean|var", "A14": r"Parameter\(", "P2": r"\*\*",
+    "LN3": r"/.*\b(std|var|sigma)", "A8": r"where|\d{5}|inf",
+    "A18": r"dropout", "LN10": r"mean|var", "A14": r"Parameter\(", "P2": r"\*\*",
     "G3": r"view\(|reshape\(|permute\(",
     "W5": r"compile\(|a-z", "B27": r"torch\.tensor\(|\bround\(", **dict.fromkeys(("A5", "A6"), r"mask"),
     "B7": r"(?i)[gr]elu|silu|\bact\w*\(",
