@@ -241,8 +241,13 @@ class Trial:
         yield from ((tier, designs if tier else rest) for tier in range(tiers))
 
     def _again(self, missing: frozenset[str]) -> Iterator[tuple[int, Design, Recipe]]:
-        """What was found for as many weights, with every way to treat queries that may attend to nothing."""
-        if self.found is not None and self.found[3] == missing:
+        """What was found, with every way to treat queries that may attend to nothing.
+
+        But not where norms were missing for it that have a place now: it would be taken to have one for them.
+        """
+        placed = self.found[3] - missing if self.found is not None else frozenset[str]()
+        is_of_fewer = bool(placed) and all("norm" in name for name in placed)
+        if self.found is not None and not is_of_fewer:
             tier, design, recipe, _ = self.found
             yield from ((tier, design, recipe.with_({"fill": fill})) for fill in FILLS)
 
