@@ -211,7 +211,7 @@ class Found:
             kinds = (as_kind,) if as_kind else kinds
         elif as_kind and not only:
             kinds = (as_kind,) if as_kind in kinds else ()
-        if draws and methods.draws_once(value):
+        if draws and writing.is_straight(value):
             return True  # it is judged as that
         if kinds:
             self.library.add(value, kinds)

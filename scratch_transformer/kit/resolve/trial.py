@@ -245,10 +245,11 @@ class Trial:
 
         But not where norms were missing for it that have a place now: it would be taken to have one for them.
         """
-        placed = self.found[3] - missing if self.found is not None else frozenset[str]()
-        is_of_fewer = bool(placed) and all("norm" in name for name in placed)
-        if self.found is not None and not is_of_fewer:
-            tier, design, recipe, _ = self.found
+        if self.found is None:
+            return
+        tier, design, recipe, missed = self.found
+        placed = missed - missing
+        if not placed or any("norm" not in name for name in placed):
             yield from ((tier, design, recipe.with_({"fill": fill})) for fill in FILLS)
 
     def _errors(self, recipe: Recipe, key: bytes, state: State, outputs: OnProbes) -> tuple[float, float]:

@@ -94,7 +94,7 @@ def draw_of(writes: Any) -> Any:
     is_draw = bool(told) and "multinomial" in names_in(writes)
     has_tokenizer = is_draw and surroundings.has_tokenizer(writes)
     places = _places_of(parameters, told, has_tokenizer) if is_draw else {}
-    if not places or not (places["limit"] or draws_once(writes)):
+    if not places or not (places["limit"] or writing.is_straight(writes)):
         return None
     given: dict[str, Any] = {name: Tokenizer(BOS, EOS) for name in parameters if is_tokenizer(name)}
     given |= {name: Words(WORDS) for name in parameters if is_table_of_words(name)}
@@ -191,12 +191,6 @@ def _last_of(written: Any) -> Tensor:
     found = [*found] if inspect.isgenerator(found) else found
     ids = torch.as_tensor(found).flatten()
     return ids[:1] if ids[1:].tolist() == [*SAID] else ids[-1:]
-
-
-def draws_once(function: Any) -> bool:
-    """Whether it has no loop: it draws the next word, and leaves it to others to go on."""
-    tree = tree_of(function)
-    return tree is not None and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree))
 
 
 def goes_on(function: Any) -> bool:

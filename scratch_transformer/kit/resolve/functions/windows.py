@@ -56,10 +56,13 @@ class _Cpu(str):
 
 def draws(thing: Any) -> bool:
     """Whether it is a function that draws where windows begin, and knows what each thing is that it must be given."""
-    if not inspect.isfunction(thing) or NAMED.search(thing.__name__) is None:
-        return False
+    return inspect.isfunction(thing) and NAMED.search(thing.__name__) is not None and _cuts_windows(thing)
+
+
+@functools.lru_cache(maxsize=1024)
+def _cuts_windows(thing: Any) -> bool:
     all_, open_ = [*reached(thing)], [p.name for p in parameters_of(thing) if p.default is p.empty]
-    text = "\n".join(map(source_of, all_))
+    text = _text_of(thing)
     is_cut = CUT.search(text) is not None and any(DRAWS & names_in(one) for one in all_)
     is_cut &= "length" in map(_meaning, re.findall(r"[a-zA-Z]\w*", text))
     pairs = (node.value for one in all_ for node in nodes_of(one, ast.Return))
@@ -78,7 +81,12 @@ def methods_of(thing: Any) -> list[tuple[str, Any]]:
 
 def told(function: Any) -> dict[str, Any]:
     """Whether all of the text is drawn from, so that it is known where that ends."""
-    return {"is_whole": not any(SHARED_OUT.search(source_of(one)) for one in reached(function))}
+    return {"is_whole": SHARED_OUT.search(_text_of(function)) is None}
+
+
+def _text_of(function: Any) -> str:
+    """The code of a function, and of those that it calls."""
+    return "\n".join(map(source_of, reached(function)))
 
 
 def _meaning(name: str) -> str:
@@ -89,8 +97,7 @@ def _meaning(name: str) -> str:
 
 def _attributes(function: Any, name: str) -> dict[str, str]:
     """What a function asks an object for, config.block_size -> what that means; {} if any of it is not known."""
-    text = "\n".join(map(source_of, reached(function)))
-    found = {one: _meaning(one) for one in re.findall(rf"(?<![.\w]){name}\.(\w+)", text)}
+    found = {one: _meaning(one) for one in re.findall(rf"(?<![.\w]){name}\.(\w+)", _text_of(function))}
     return found if all(found.values()) else {}
 
 

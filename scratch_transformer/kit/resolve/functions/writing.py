@@ -34,13 +34,18 @@ def is_greedy(function: Any) -> bool:
     return tree is not None and not is_beam and any(writes(tree, model) for model in models)
 
 
+def is_straight(function: Any) -> bool:
+    """Whether it has no loop: of what gives a word, that it gives one, and leaves it to others to go on."""
+    tree = tree_of(function)
+    return tree is not None and not any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree))
+
+
 def chooses_one(function: Any) -> bool:
-    """Whether a function is given a model and ids, and gives the next word alone, as it goes round nothing."""
+    """Whether a function is given a model and ids, and gives the next word alone."""
     models = [p.name for p in parameters_of(function) if input_of(p.name, ("next_logits",))]
-    tree = tree_of(function) if inspect.isfunction(function) and models else None
-    if tree is None or any(isinstance(node, (ast.For, ast.While)) for node in ast.walk(tree)):
+    if not inspect.isfunction(function) or not models or not is_straight(function):
         return False
-    calls = nodes_in(tree, ast.Call)
+    calls = nodes_in(tree_of(function), ast.Call)
     is_asked = any(_asks(call.func, model) for call in calls for model in models)
     return is_asked and any(last_name(call.func) in CHOICES for call in calls)
 

@@ -23,9 +23,12 @@ QUESTIONS = (ast.If, ast.IfExp, ast.While, ast.Assert)
 
 def asked(made: Any, names: Iterable[str]) -> list[str]:
     """Those of these names that its code, or that of its parts, asks whether they are true: if mask: …"""
+    names = [*filter(may_hide, names)]
+    if not names:
+        return []
     parts: set[Any] = {made, *leads_to(made)} if not isinstance(made, nn.Module) else {*map(type, made.modules())}
     text = "\n".join(source_of(one) for one in parts if is_own(one))
-    return [name for name in names if may_hide(name) and re.search(rf"\bif (not )?{name}( and\b.*)?:", text)]
+    return [name for name in names if re.search(rf"\bif (not )?{name}( and\b.*)?:", text)]
 
 
 def may_hide(name: str) -> bool:
